@@ -6,7 +6,7 @@ import pytest
 
 from youbencha.adapters import get_adapter
 from youbencha.adapters.cli_agent.environment import gateway_environment, is_model_credential, provider_of
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.access import GatewayAccess
 
 ACCESS = GatewayAccess("http://127.0.0.1:4100", "yb-virtual-0123456789")
 AGENTS = ["claude-code", "codex", "command", "copilot-cli", "gemini-cli", "opencode"]

@@ -12,7 +12,7 @@ from youbencha.adapters import AgentAdapter, AgentExecutionContext
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.adapters.codex import CodexAdapter
 from youbencha.adapters.command import CommandAdapter
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.access import GatewayAccess
 
 pytestmark = posix_only("the small CLIs are shell scripts")
 

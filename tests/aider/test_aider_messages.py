@@ -12,7 +12,7 @@ from aider_bench import DONE, event
 from youbencha.adapters import get_adapter
 from youbencha.adapters.aider.adapter import api_of, gateway_variables, missing_key, served_by
 from youbencha.adapters.aider.records import model_answers, read_analytics, read_calls, read_messages
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.access import GatewayAccess
 from youbencha.usage import Tokens
 
 ACCESS = GatewayAccess("http://127.0.0.1:1", "virtual")

@@ -13,7 +13,7 @@ from toolbox_agents import API_KEY, Bench
 
 from systems import PLAIN_PYTHON
 from youbencha.adapters import AgentExecutionContext
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.access import GatewayAccess
 from youbencha.scripted_model import ScriptedModel
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.full]

@@ -13,7 +13,7 @@ from systems import posix_only
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.events import Event, ToolCalled, WarningRaised
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.access import GatewayAccess
 from youbencha.usage import SessionUsage
 
 pytestmark = posix_only("the small CLI is a script with its interpreter in the first line")

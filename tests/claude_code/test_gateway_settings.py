@@ -16,7 +16,7 @@ from systems import posix_only
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.adapters.claude_code.command import gateway_settings, given_settings
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.access import GatewayAccess
 
 ACCESS = GatewayAccess("http://127.0.0.1:4100", "yb-virtual-0123456789")
 NOWHERE = "http://127.0.0.1:9"

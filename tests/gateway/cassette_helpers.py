@@ -12,10 +12,10 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from youbencha.gateway.api import WireName, route_of
 from youbencha.gateway.cassette.answers import ReplayedAnswer
 from youbencha.gateway.cassette.cassette import Cassette, CassetteSession
 from youbencha.gateway.cassette.matching import ModelRequest, Places
+from youbencha.gateway.wires import WireName, find_route
 
 HERE = Path("/rec/work space/run-2026-11-16-023149-0ad713/src-modified")
 THERE = Path("/srv/elsewhere/src")
@@ -76,10 +76,12 @@ class Proxy:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         headers = {name.lower(): value for name, value in request.headers.items()}
         raw = await request.read()
-        route = route_of(request.method, request.path, headers)
+        route = find_route(request.method, request.path, headers)
         if route is None:
             return web.Response(status=404)
-        asked = ModelRequest(request.method, route.path, route.wire, headers, json.loads(raw) if raw else None, raw)
+        asked = ModelRequest(
+            request.method, route.path, route.wire.name, headers, json.loads(raw) if raw else None, raw
+        )
         found = self._session.find(asked)
         if found is None and self._upstream is None:
             self.unmatched.append(self._session.mismatch(asked).text)

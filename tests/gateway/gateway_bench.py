@@ -14,12 +14,13 @@ from typing import Any, NamedTuple, Self, TypeVar
 import aiohttp
 from yarl import URL
 
-from youbencha.gateway.api import GatewayAccess, Provider, WireName
+from youbencha.gateway.access import GatewayAccess, Provider
 from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.keys import VirtualKey
 from youbencha.gateway.ledger import Ledger, read_ledger
 from youbencha.gateway.upstreams import Upstream
+from youbencha.gateway.wires import WireName
 from youbencha.scripted_model import ScriptedModel, parse_script
 
 REAL_KEY = "the-real-key"

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from other_wires import CLIENTS
 from talking import Heard, ask, scripted
-from youbencha.gateway.api import WireName
-from youbencha.gateway.metering import Metered, meter_for
+from youbencha.gateway.metering import Metered
+from youbencha.gateway.wires import WIRES, WireName
 from youbencha.scripted_model import ScriptedModel
 
-WIRES: tuple[WireName, ...] = ("anthropic-messages", "openai-chat", "openai-responses", "gemini")
+WIRE_NAMES: tuple[WireName, ...] = ("anthropic-messages", "openai-chat", "openai-responses", "gemini")
 
 SCRIPT = """
 model: the-model
@@ -50,7 +50,7 @@ class Answer(NamedTuple):
         return self.content_type.startswith("text/event-stream")
 
     def metered(self, chunks: list[bytes] | None = None) -> Metered:
-        meter = meter_for(self.wire, self.content_type)
+        meter = WIRES[self.wire].meter(self.content_type)
         for chunk in [self.raw] if chunks is None else chunks:
             meter.feed(chunk)
         return meter.result()
@@ -75,13 +75,13 @@ def answers(script: str = SCRIPT) -> tuple[Answer, ...]:
 
     async def all_of_them() -> tuple[Answer, ...]:
         async with scripted(script) as model:
-            return tuple([await fetch(model, wire, stream=stream) for wire in WIRES for stream in (True, False)])
+            return tuple([await fetch(model, wire, stream=stream) for wire in WIRE_NAMES for stream in (True, False)])
 
     return asyncio.run(all_of_them())
 
 
 every_answer = pytest.mark.parametrize(
-    ("wire", "stream"), [(wire, stream) for wire in WIRES for stream in (True, False)]
+    ("wire", "stream"), [(wire, stream) for wire in WIRE_NAMES for stream in (True, False)]
 )
 
 

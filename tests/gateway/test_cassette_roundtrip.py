@@ -11,10 +11,10 @@ from cassette_helpers import HERE, JSON, SSE, THERE, asking, keep_text, messages
 
 from other_wires import CLIENTS, Client
 from talking import ask, parse_events, scripted, together
-from youbencha.gateway.api import route_of
 from youbencha.gateway.cassette.answers import CUT
 from youbencha.gateway.cassette.cassette import Cassette, read_contents
 from youbencha.gateway.cassette.matching import ModelRequest
+from youbencha.gateway.wires import find_route
 
 SCRIPT = """
 turns:
@@ -69,9 +69,9 @@ async def test_other_wires(tmp_path: Path, client: Client, stream: bool) -> None
     async with scripted(SCRIPT, variables={"workspace": str(HERE), "home": "/rec/home"}) as model:
         heard = await client.ask(model, stream=stream)
     path = (client.stream_path if stream else client.path).partition("?")[0]
-    route = route_of("POST", path, {})
+    route = find_route("POST", path, {})
     assert route is not None
-    asked = ModelRequest("POST", route.path, route.wire, {}, client.body)
+    asked = ModelRequest("POST", route.path, route.wire.name, {}, client.body)
     raw = recorded_and_replayed(tmp_path, asked, heard.headers, heard.raw)
     again = type(heard)(200, heard.headers, raw)
     assert client.heard(again) == json.loads(moved(json.dumps(client.heard(heard))))

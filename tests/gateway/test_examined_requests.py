@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from gateway_bench import ANTHROPIC, APIS, CHAT, GEMINI, RESPONSES, Api, scripted_gateway
 
-from youbencha.gateway.api import WireName
-from youbencha.gateway.bounds import CONTEXT_TOKENS, ROUNDS, RequestSize, UnpricedError, examined
 from youbencha.gateway.budget import Caps
 from youbencha.gateway.call import Labels
-from youbencha.gateway.fields import IMAGE_TOKENS
+from youbencha.gateway.examination import CONTEXT_TOKENS, UnpricedError, examine
+from youbencha.gateway.examination import DEFAULT_TOOL_USES as USES
 from youbencha.gateway.prices import Prices
+from youbencha.gateway.wires import WIRES, RequestSize, WireName
 from youbencha.spec.gateway import ModelPrice
 
 PNG = base64.b64encode(b"\x89PNG" + bytes(5000)).decode()
@@ -28,7 +28,7 @@ SIZE = 200_000
 
 def more(wire: WireName, body: dict[str, Any], model: str | None = "m") -> RequestSize:
     """What is reserved beyond the bytes, without what the provider writes about tools."""
-    found = examined(wire, body, RequestSize(model, False, 100, SIZE))
+    found = examine(WIRES[wire], body, RequestSize(model, False, 100, SIZE))
     return found._replace(size=found.size - SIZE - 5000 * ("tools" in body))
 
 
@@ -137,25 +137,33 @@ def test_a_model_that_always_searches_is_refused() -> None:
 
 SERVER_TOOLS: list[tuple[WireName, dict[str, Any], int]] = [
     ("anthropic-messages", {"tools": [{"type": "web_search_20250305", "name": "w", "max_uses": 8}]}, 8),
-    ("anthropic-messages", {"tools": [{"type": "web_fetch_20260318", "name": "w"}]}, ROUNDS),
-    ("anthropic-messages", {"tools": [{"type": "web_search_20260318", "name": "w", "max_uses": -1}]}, ROUNDS),
-    ("openai-responses", {"tools": [{"type": "web_search", "external_web_access": True}]}, ROUNDS),
+    ("anthropic-messages", {"tools": [{"type": "web_fetch_20260318", "name": "w"}]}, USES),
+    (
+        "anthropic-messages",
+        {"tools": [{"type": "web_search_20260318", "name": "w", "max_uses": -1}]},
+        USES,
+    ),
+    ("openai-responses", {"tools": [{"type": "web_search", "external_web_access": True}]}, USES),
     ("openai-responses", {"tools": [{"type": "web_search"}], "max_tool_calls": 3}, 3),
-    ("openai-chat", {"tools": [{"type": "web_search"}], "max_tool_calls": 0}, ROUNDS),  # has no such field
-    ("openai-responses", {"tools": [{"type": "file_search", "vector_store_ids": ["v"]}]}, ROUNDS),
-    ("openai-responses", {"tools": [{"type": "mcp", "server_url": HTTPS}]}, ROUNDS),
-    ("openai-responses", {"tools": [{"type": "web_search_preview_2025_03_11"}, {"type": "mcp"}]}, 2 * ROUNDS),
-    ("gemini", {"tools": [{"googleSearch": {}}]}, ROUNDS),
-    ("gemini", {"tools": [{"google_search": {}, "url_context": {}}]}, 2 * ROUNDS),
+    ("openai-chat", {"tools": [{"type": "web_search"}], "max_tool_calls": 0}, USES),  # has no such field
+    ("openai-responses", {"tools": [{"type": "file_search", "vector_store_ids": ["v"]}]}, USES),
+    ("openai-responses", {"tools": [{"type": "mcp", "server_url": HTTPS}]}, USES),
+    (
+        "openai-responses",
+        {"tools": [{"type": "web_search_preview_2025_03_11"}, {"type": "mcp"}]},
+        2 * USES,
+    ),
+    ("gemini", {"tools": [{"googleSearch": {}}]}, USES),
+    ("gemini", {"tools": [{"google_search": {}, "url_context": {}}]}, 2 * USES),
 ]
 
 
-@pytest.mark.parametrize(("wire", "body", "rounds"), SERVER_TOOLS, ids=str)
-def test_each_use_of_a_providers_tool_is_reserved(wire: WireName, body: dict[str, Any], rounds: int) -> None:
+@pytest.mark.parametrize(("wire", "body", "uses"), SERVER_TOOLS, ids=str)
+def test_each_use_of_a_providers_tool_is_reserved(wire: WireName, body: dict[str, Any], uses: int) -> None:
     found = more(wire, body)
-    assert (found.size, found.rounds) == ((rounds + 1) * CONTEXT_TOKENS, rounds)
+    assert (found.size, found.server_tool_uses) == ((uses + 1) * CONTEXT_TOKENS, uses)
     own = Prices({"m": ModelPrice(input=1, output=1)}).worst_case("openai", "m", found._replace(size=0, max_output=0))
-    assert own == rounds * Decimal("0.035"), "the highest fee for a search"
+    assert own == uses * Decimal("0.035"), "the highest fee for a search"
 
 
 IMAGES: list[tuple[WireName, dict[str, Any]]] = [
@@ -171,7 +179,7 @@ IMAGES: list[tuple[WireName, dict[str, Any]]] = [
 @pytest.mark.parametrize(("wire", "body"), IMAGES, ids=lambda each: str(each)[:40])
 def test_an_image_counts_by_its_pixels_not_its_bytes(wire: WireName, body: dict[str, Any]) -> None:
     size = more(wire, body).size
-    assert IMAGE_TOKENS[wire] - len(PNG) - 30 <= size <= IMAGE_TOKENS[wire] - len(PNG)
+    assert WIRES[wire].image_tokens - len(PNG) - 30 <= size <= WIRES[wire].image_tokens - len(PNG)
 
 
 SCHEMA = {"type": "object", "properties": {"file_id": {"type": "string"}, "conversation": {"type": "url"}}}
@@ -251,7 +259,7 @@ def test_additional_tools_of_codex() -> None:
 @pytest.mark.parametrize("body", [None, "text", [], 5, {"tools": [5]}, {"messages": {"content": 5}, "tools": [None]}])
 def test_no_body_raises(body: Any) -> None:
     for api in APIS:
-        size = examined(api.wire, body, RequestSize(None, False, None, 0)).size
+        size = examine(WIRES[api.wire], body, RequestSize(None, False, None, 0)).size
         assert isinstance(body, dict) or size == CONTEXT_TOKENS, "the provider may be able to read it"
 
 
@@ -285,7 +293,7 @@ async def test_hostile_requests_exceed_a_budget_by_one_of_them(
     assert [answer.status for answer in answers].count(200) == len(model.requests) == 1
     assert key.account.exceeded
     assert key.account.spent_usd <= Decimal("0.10") + prices.worst_case(  # type: ignore[operator]
-        "openai", "m", examined(api.wire, hostile, RequestSize("m", True, 100, 1000))
+        "openai", "m", examine(WIRES[api.wire], hostile, RequestSize("m", True, 100, 1000))
     )
 
 

@@ -25,11 +25,11 @@ from systems import linux_only, posix_only
 from talking import Heard, request, send
 from toolbox_tools import installed
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.api import WireName
 from youbencha.gateway.litellm import process
 from youbencha.gateway.litellm.process import LiteLLM, check_litellm
 from youbencha.gateway.litellm.translate import provider_error, provider_headers
 from youbencha.gateway.upstreams import same_for_all
+from youbencha.gateway.wires import WireName
 from youbencha.scripted_model import ScriptedModel, parse_script
 
 # One LiteLLM for them all: each start takes six seconds.

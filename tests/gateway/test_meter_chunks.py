@@ -7,13 +7,14 @@ from itertools import accumulate
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metered_streams import WIRES, Answer, answer, chunkings, cut_at, every_answer
+from metered_streams import WIRE_NAMES, Answer, answer, chunkings, cut_at, every_answer
 
-from youbencha.gateway.api import WireName
-from youbencha.gateway.metering import BodyMeter, ChatUsage, Metered, StreamMeter, meter_for
+from youbencha.gateway.metering import BodyMeter, Metered, StreamMeter
+from youbencha.gateway.wires import WIRES, WireName
+from youbencha.gateway.wires.chat import ChatUsage
 from youbencha.usage import Tokens
 
-every_wire = pytest.mark.parametrize("wire", WIRES)
+every_wire = pytest.mark.parametrize("wire", WIRE_NAMES)
 a_few = settings(max_examples=settings().max_examples // 6)
 """Few, because each test runs them for every answer."""
 
@@ -45,7 +46,7 @@ def test_cut_off_anywhere(wire: WireName, stream: bool) -> None:
     """In the middle of an event, of a character, of a number: never more than the whole, never complete."""
     whole = answer(wire, stream)
     everything = whole.metered()
-    meter = meter_for(wire, content_type=whole.content_type)
+    meter = WIRES[wire].meter(whole.content_type)
     for place in range(len(whole.raw)):
         seen = meter.result()
         assert not seen.complete, place
@@ -59,7 +60,7 @@ def test_cut_off_anywhere(wire: WireName, stream: bool) -> None:
 @every_wire
 def test_counts_never_decrease_within_a_stream(wire: WireName) -> None:
     whole = answer(wire)
-    meter = meter_for(wire, content_type=whole.content_type)
+    meter = WIRES[wire].meter(whole.content_type)
     seen = []
     for event in whole.raw.split(b"\n\n"):
         seen.append(meter.result())

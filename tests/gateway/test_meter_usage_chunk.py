@@ -9,12 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from metered_streams import SCRIPT, answer, chunkings, fetch
+
 from other_wires import CHAT
 from talking import scripted, send
-
-from youbencha.gateway.usage_chunk import UsageChunkFilter, with_usage_asked
+from youbencha.gateway.wires.chat import OpenAIChat, UsageChunkFilter
 
 USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":1}}\n\n'
+
+
+def requesting_usage(body: bytes, parsed: Any) -> tuple[bytes, bool]:
+    """The body to send, and whether it requests a usage that the client does not."""
+    sent, stream_filter = OpenAIChat().request_usage(body, parsed)
+    return sent, stream_filter is not None
 
 
 def filtered(chunks: list[bytes]) -> bytes:
@@ -137,7 +143,7 @@ def test_a_large_event_is_passed_on_immediately() -> None:
 def test_usage_is_requested_once(options: dict[str, Any], asked: bool) -> None:
     request = {"model": "m", "stream": True, "seed": 2**70, "user": "ü"} | options
     body = json.dumps(request).encode()
-    changed, was_added = with_usage_asked(body, json.loads(body))
+    changed, was_added = requesting_usage(body, json.loads(body))
     assert was_added is asked
     if not asked:
         assert changed == body
@@ -148,7 +154,7 @@ def test_usage_is_requested_once(options: dict[str, Any], asked: bool) -> None:
 
 def test_the_clients_bytes_are_kept() -> None:
     body = b' \n{ "stream" : true, "temperature": 1.10, "user": "\\u00fc" }\n'
-    changed, _ = with_usage_asked(body, json.loads(body))
+    changed, _ = requesting_usage(body, json.loads(body))
     assert changed.replace(b'"stream_options":{"include_usage":true},', b"") == body
 
 
@@ -156,13 +162,13 @@ def test_a_body_that_cannot_be_serialized_is_unchanged() -> None:
     deep: dict[str, Any] = {}
     for _ in range(100_000):
         deep = {"a": deep}
-    assert with_usage_asked(b"{}", {"stream": True, "stream_options": {}, "deep": deep}) == (b"{}", False)
+    assert requesting_usage(b"{}", {"stream": True, "stream_options": {}, "deep": deep}) == (b"{}", False)
 
 
 async def test_the_client_gets_the_stream_it_requested() -> None:
     async with scripted(SCRIPT) as model:
         body = json.dumps({**CHAT.body, "stream_options": None, "stream": True}).encode()
-        asking, was_added = with_usage_asked(body, json.loads(body))
+        asking, was_added = requesting_usage(body, json.loads(body))
         headers = {**CHAT.key, "content-type": "application/json"}
         heard = await send(model, "POST", CHAT.path, data=asking, headers=headers)
         plain = await fetch(model, "openai-chat", stream=True, with_usage=False)

@@ -6,14 +6,14 @@ import json
 from typing import Any
 
 import pytest
-from metered_streams import SCRIPT, WIRES, Answer, answer, answers, every_answer, fetch
-from talking import scripted
+from metered_streams import SCRIPT, WIRE_NAMES, Answer, answer, answers, every_answer, fetch
 
-from youbencha.gateway.api import WireName
-from youbencha.gateway.metering import Metered, meter_for
+from talking import scripted
+from youbencha.gateway.metering import Metered
+from youbencha.gateway.wires import WIRES, WireName
 from youbencha.usage import Tokens
 
-every_wire = pytest.mark.parametrize("wire", WIRES)
+every_wire = pytest.mark.parametrize("wire", WIRE_NAMES)
 
 SAID = Tokens(input=1234, output=56, cache_read=700, cache_creation=80)
 OF_GEMINI = Tokens(input=1234 + 80, output=56, cache_read=700, cache_creation=None)
@@ -50,7 +50,7 @@ def test_answers_that_call_a_tool_are_told_from_others(turn: str) -> None:
 @every_answer
 def test_a_meter_can_be_read_at_any_time(wire: WireName, stream: bool) -> None:
     given = answer(wire, stream)
-    meter = meter_for(given.wire, content_type=given.content_type)
+    meter = WIRES[given.wire].meter(given.content_type)
     assert meter.result() == Metered()
     for start in range(0, len(given.raw), 50):
         meter.feed(given.raw[start : start + 50])

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from youbencha.errors import ConfigError
 from youbencha.gateway import model_check
-from youbencha.gateway.api import Provider
+from youbencha.gateway.access import Provider
 from youbencha.gateway.model_check import check_models
 from youbencha.gateway.upstreams import ConfiguredModel, KeyHeader, Upstream
 from youbencha.scripted_model import ScriptedModel, parse_script

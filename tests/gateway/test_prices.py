@@ -7,9 +7,9 @@ from importlib.metadata import version
 
 import pytest
 
-from youbencha.gateway.api import Provider
-from youbencha.gateway.bounds import RequestSize
+from youbencha.gateway.access import Provider
 from youbencha.gateway.prices import Prices
+from youbencha.gateway.wires import RequestSize
 from youbencha.spec.gateway import ModelPrice
 from youbencha.usage import Tokens
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.gateway.api import Provider
-from youbencha.gateway.bounds import RequestSize
+from youbencha.gateway.access import Provider
 from youbencha.gateway.prices import PriceList, Prices
+from youbencha.gateway.wires import RequestSize
 from youbencha.usage import Tokens
 
 if TYPE_CHECKING:  # it takes a while to import, and only one of the processes that collect tests needs it

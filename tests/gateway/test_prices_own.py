@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from youbencha.gateway.bounds import RequestSize
 from youbencha.gateway.prices import Prices
+from youbencha.gateway.wires import RequestSize
 from youbencha.spec.gateway import ModelPrice
 from youbencha.usage import Tokens
 

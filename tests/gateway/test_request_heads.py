@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from youbencha.gateway.api import WireName
 from youbencha.gateway.cassette.matching import Places
 from youbencha.gateway.heads import RequestHeads
+from youbencha.gateway.wires import WireName
 
 HERE, THERE = Places((("workspace", Path("/runs/a/tree")),)), Places((("workspace", Path("/runs/b/tree")),))
 SYSTEM = f"You are an agent.\n<env>\nWorking directory: /runs/a/tree\nToday's date: {date.today()}\n</env>\n"

@@ -9,40 +9,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.gateway.api import WireName
-from youbencha.gateway.bounds import DEFAULT_MAX_OUTPUT, RequestSize, measure_request, worst_tokens
+from youbencha.gateway.wires import WIRES, RequestSize, WireName
+from youbencha.gateway.wires.base import DEFAULT_MAX_OUTPUT
 
-WIRES: tuple[WireName, ...] = get_args(WireName)
+WIRE_NAMES: tuple[WireName, ...] = get_args(WireName)
 GEMINI = "/v1beta/models/gemini-2.5-pro:generateContent"
 
 
 def max_output(wire: WireName, body: object) -> int | None:
-    return measure_request(wire, GEMINI, body, 10).max_output
+    return WIRES[wire].measure(GEMINI, body, 10).max_output
 
 
 def test_anthropic_messages() -> None:
     body = {"model": "claude-opus-4-5", "max_tokens": 1024, "stream": True, "n": 7}
-    assert measure_request("anthropic-messages", "/v1/messages", body, 99) == RequestSize(
+    assert WIRES["anthropic-messages"].measure("/v1/messages", body, 99) == RequestSize(
         "claude-opus-4-5", True, 1024, 99
     )
 
 
 def test_openai_chat_prefers_the_limit_that_includes_reasoning() -> None:
     body = {"model": "gpt-5", "max_tokens": 5, "max_completion_tokens": 50}
-    assert measure_request("openai-chat", "/v1/chat/completions", body, 1) == RequestSize("gpt-5", False, 50, 1)
+    assert WIRES["openai-chat"].measure("/v1/chat/completions", body, 1) == RequestSize("gpt-5", False, 50, 1)
     assert max_output("openai-chat", {"max_tokens": 5, "max_completion_tokens": None}) == 5
 
 
 def test_openai_responses() -> None:
     body = {"model": "gpt-5", "max_output_tokens": 300, "max_tokens": 5, "stream": False}
-    assert measure_request("openai-responses", "/v1/responses", body, 1) == RequestSize("gpt-5", False, 300, 1)
+    assert WIRES["openai-responses"].measure("/v1/responses", body, 1) == RequestSize("gpt-5", False, 300, 1)
 
 
 @pytest.mark.parametrize(("action", "stream"), [("generateContent", False), ("streamGenerateContent", True)])
 def test_gemini_has_the_model_and_streaming_in_the_path(action: str, stream: bool) -> None:
     path = f"/v1beta/models/gemini-2.5-pro:{action}"
     body = {"model": "another", "stream": True, "generationConfig": {"maxOutputTokens": 64}}
-    assert measure_request("gemini", path, body, 7) == RequestSize("gemini-2.5-pro", stream, 64, 7)
+    assert WIRES["gemini"].measure(path, body, 7) == RequestSize("gemini-2.5-pro", stream, 64, 7)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_of_several_limits_the_highest_counts(wire: WireName, body: dict[str, An
 
 @pytest.mark.parametrize(("model", "most"), [("gpt-5", 128_000), ("gpt-5-pro-2025-10-06", 272_000), (None, 128_000)])
 def test_the_longest_answer_of_a_model(model: str | None, most: int) -> None:
-    assert worst_tokens(RequestSize(model, False, None, 200)) == 200 + most
+    assert RequestSize(model, False, None, 200).worst_tokens == 200 + most
 
 
 @pytest.mark.parametrize("limit", [True, None, -1, 10**30, 1.5, float("nan"), float("inf"), [1], {"a": 1}])
@@ -97,18 +97,18 @@ def test_a_limit_may_be_written_with_a_point() -> None:
 
 @pytest.mark.parametrize("model", ["", 5, None, True, ["claude"], "x" * 300, "two\nlines", "\ud800"])
 def test_an_invalid_model_name_is_ignored(model: Any) -> None:
-    assert measure_request("anthropic-messages", "/v1/messages", {"model": model}, 1).model is None
+    assert WIRES["anthropic-messages"].measure("/v1/messages", {"model": model}, 1).model is None
 
 
 @pytest.mark.parametrize("stream", ["true", 1, None, {}])
 def test_only_true_streams(stream: Any) -> None:
-    assert measure_request("anthropic-messages", "/v1/messages", {"stream": stream}, 1).stream is False
+    assert WIRES["anthropic-messages"].measure("/v1/messages", {"stream": stream}, 1).stream is False
 
 
 def test_the_worst_case_of_a_call_in_tokens() -> None:
-    assert worst_tokens(RequestSize("m", False, 30, 200)) == 230
-    assert worst_tokens(RequestSize("m", False, 0, 200)) == 200
-    assert worst_tokens(RequestSize("m", False, None, 200)) == 200 + DEFAULT_MAX_OUTPUT
+    assert RequestSize("m", False, 30, 200).worst_tokens == 230
+    assert RequestSize("m", False, 0, 200).worst_tokens == 200
+    assert RequestSize("m", False, None, 200).worst_tokens == 200 + DEFAULT_MAX_OUTPUT
 
 
 _keys = st.sampled_from(
@@ -122,9 +122,9 @@ _values = st.recursive(
 )
 
 
-@given(wire=st.sampled_from(WIRES), path=st.text() | st.just(GEMINI), body=_values)
+@given(wire=st.sampled_from(WIRE_NAMES), path=st.text() | st.just(GEMINI), body=_values)
 def test_no_body_raises(wire: WireName, path: str, body: object) -> None:
-    asked = measure_request(wire, path, body, 5)
+    asked = WIRES[wire].measure(path, body, 5)
     assert type(asked.stream) is bool
     assert asked.max_output is None or (type(asked.max_output) is int and asked.max_output >= 0)
     orjson.dumps(asked.model)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from judge_bench import Judge, JudgeBench, ours
 
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.access import GatewayAccess
 from youbencha.spec.testcase import AgentSpec
 
 ACCESS = GatewayAccess("http://127.0.0.1:4100", "yb-virtual-0123456789")

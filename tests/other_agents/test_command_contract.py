@@ -15,7 +15,7 @@ from renamed_sandbox import RenamedSandbox
 from youbencha.adapters import AgentExecutionResult
 from youbencha.adapters.command import CommandAdapter
 from youbencha.errors import ConfigError, YouBenchaError
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.access import GatewayAccess
 from youbencha.log.model import YouBenchaLog
 
 SIDECAR = ".thunderdome-metrics.json"

@@ -18,7 +18,7 @@ from youbencha.adapters.copilot_cli import CopilotCliAdapter
 from youbencha.adapters.gemini_cli import GeminiCliAdapter
 from youbencha.adapters.opencode import OpenCodeAdapter
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.access import GatewayAccess
 from youbencha.testing.kit import REAL_CREDENTIALS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the recorded CLI is a shell script")

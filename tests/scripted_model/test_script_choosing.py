@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from talking import request
-from youbencha.gateway.api import Action
+from youbencha.gateway.wires import Action
 from youbencha.scripted_model import parse_script
 from youbencha.scripted_model.answering import ScriptedProgress
-from youbencha.scripted_model.anthropic import AnthropicMessages
+from youbencha.scripted_model.anthropic import ScriptedAnthropic
 from youbencha.scripted_model.wire import HttpRequest
 
-WIRE = AnthropicMessages()
+WIRE = ScriptedAnthropic()
 
 
 def came(headers: dict[str, str], body: Any) -> HttpRequest:
@@ -157,4 +157,4 @@ def test_working_directory_of_a_request(system: str, prompt: str, cwd: str | Non
     ],
 )
 def test_a_body_that_the_api_would_refuse(body: Any, wrong: str | None) -> None:
-    assert WIRE.problem_with(came({}, body), Action.ANSWER) == wrong
+    assert WIRE.problem_with(came({}, body), Action.GENERATE) == wrong

@@ -88,8 +88,3 @@ def test_invalid_variables(var: str, script: Path) -> None:
 def test_invalid_addresses(listen: str, script: Path) -> None:
     with pytest.raises(YouBenchaError, match="not an address"):
         serve_script(script, listen=listen, var=["who=x"])
-
-
-def test_the_command_line_imports_no_server() -> None:
-    check = "import sys, youbencha.cli.serving; sys.exit('aiohttp' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

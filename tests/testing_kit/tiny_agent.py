@@ -15,7 +15,7 @@ from typing import Any
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.cli_agent.environment import is_model_credential
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.access import GatewayAccess
 from youbencha.log.model import AgentInfo, ErrorRecord, Message, ModelInfo, Status, YouBenchaLog
 from youbencha.process import OUTPUT_LIMIT_BYTES, Command, Limits, ProcessResult, Redactor, run
 from youbencha.testing import Agent, NotApplicable, Prepared, Situation

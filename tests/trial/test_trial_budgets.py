@@ -14,10 +14,10 @@ import pytest
 from trial_bench import TrialBench
 
 from systems import posix_only
-from youbencha.gateway.bounds import measure_request, worst_tokens
 from youbencha.gateway.budget import NO_CAPS, Account, Caps, Spend
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.ledger import read_ledger
+from youbencha.gateway.wires import WIRES
 from youbencha.scripted_model import Script, ScriptedModel
 from youbencha.store.bundle import ResultsBundle
 from youbencha.trial.budgets import Budgets
@@ -29,7 +29,7 @@ from youbencha.trial.run import run_trial
 BODY = {"model": "claude-opus-4-5", "max_tokens": 60, "messages": [{"role": "user", "content": "More."}]}
 EACH = 100
 """Tokens of an answer."""
-WORST = worst_tokens(measure_request("anthropic-messages", "/v1/messages", BODY, len(json.dumps(BODY))))
+WORST = WIRES["anthropic-messages"].measure("/v1/messages", BODY, len(json.dumps(BODY))).worst_tokens
 
 ASK_UNTIL_REFUSED = f"""
 import json, os, urllib.error, urllib.request

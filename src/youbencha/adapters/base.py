@@ -19,7 +19,7 @@ from youbencha.adapters import codes
 from youbencha.adapters.causes import Cause
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.events import EventSink
-from youbencha.gateway.api import GatewayAccess, Provider
+from youbencha.gateway.access import GatewayAccess, Provider
 from youbencha.log.model import ErrorRecord, Execution, Status, YouBenchaLog
 from youbencha.log.session import SessionRecord
 from youbencha.process import OutputEnd

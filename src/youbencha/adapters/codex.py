@@ -39,13 +39,13 @@ from youbencha.events import (
     UsageReported,
     WarningRaised,
 )
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.access import GatewayAccess
 from youbencha.json_lines import Record, as_count, as_mapping, as_str
 from youbencha.process import Command, ProcessResult
 from youbencha.usage import SessionUsage, Tokens
 
 if TYPE_CHECKING:
-    from youbencha.gateway.api import Provider
+    from youbencha.gateway.access import Provider
 
 
 Effort = Annotated[str, Matches(r"[a-z]+", "must be a single word in small letters, such as low, medium or high")]

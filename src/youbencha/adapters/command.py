@@ -30,7 +30,7 @@ from youbencha.adapters.cli_agent.config import AgentConfig, Argument
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.events import SessionResult
 from youbencha.files import read_nofollow
-from youbencha.gateway.api import GatewayAccess, Provider
+from youbencha.gateway.access import GatewayAccess, Provider
 from youbencha.json_lines import Record, as_amount, as_count, as_str, as_strs
 from youbencha.log.model import ToolCall
 from youbencha.process import Command, ProcessResult, Redactor, find_executable

@@ -40,13 +40,13 @@ from youbencha.events import (
     ToolDenied,
     ToolReturned,
 )
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.access import GatewayAccess
 from youbencha.json_lines import Record, as_count, as_mapping, as_str
 from youbencha.process import Command, ProcessResult
 from youbencha.usage import SessionUsage, Tokens, add_all
 
 if TYPE_CHECKING:
-    from youbencha.gateway.api import Provider
+    from youbencha.gateway.access import Provider
 
 
 # 1.0.24 fails without streaming, 1.0.30 was not available.

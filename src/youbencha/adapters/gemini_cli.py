@@ -37,13 +37,13 @@ from youbencha.events import (
     WarningRaised,
 )
 from youbencha.files import read_nofollow
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.access import GatewayAccess
 from youbencha.json_lines import Record, as_count, as_mapping, as_str
 from youbencha.process import Command
 from youbencha.usage import Tokens
 
 if TYPE_CHECKING:
-    from youbencha.gateway.api import Provider
+    from youbencha.gateway.access import Provider
 
 
 class GeminiCliConfig(AgentConfig):

@@ -40,14 +40,14 @@ from youbencha.events import (
     ToolDenied,
     ToolReturned,
 )
-from youbencha.gateway.api import PROVIDER_OF_PREFIX, GatewayAccess
+from youbencha.gateway.access import PROVIDER_OF_PREFIX, GatewayAccess
 from youbencha.json_lines import Record, as_amount, as_count, as_mapping, as_str
 from youbencha.process import Command, ProcessResult
 from youbencha.text import strip_ansi
 from youbencha.usage import Tokens
 
 if TYPE_CHECKING:
-    from youbencha.gateway.api import Provider
+    from youbencha.gateway.access import Provider
 
 
 # 1.15.0 and 1.15.13 may end without their last events; none between them and 1.17.0 was available.

@@ -25,7 +25,7 @@ from youbencha.cli import startup
 from youbencha.cli.interrupts import handled_by_loop
 from youbencha.cli.options import cassette_given
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.api import Provider
+from youbencha.gateway.access import Provider
 from youbencha.gateway.budget import Account, Caps
 from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.cassette.cassette import Cassette

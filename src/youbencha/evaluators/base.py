@@ -15,7 +15,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, runtime
 from pydantic import BaseModel, ValidationError
 
 from youbencha.errors import ConfigError, Problem
-from youbencha.gateway.api import GatewayAccess, Provider
+from youbencha.gateway.access import GatewayAccess, Provider
 from youbencha.log.model import Usage, YouBenchaLog
 from youbencha.process import Redactor
 from youbencha.sandbox.base import Sandbox

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
-from youbencha.gateway.api import Action, Route, WireName
-from youbencha.gateway.bounds import RequestSize, worst_output, worst_tokens
 from youbencha.gateway.budget import Reservation, Spend
 from youbencha.gateway.metering import Metered
 from youbencha.gateway.prices import Prices
+from youbencha.gateway.wires import Action, RequestSize, Route, WireName
 from youbencha.usage import Tokens
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ class PendingCall:
         self.method = method
         self.path = path[:LONGEST_NAME].encode("utf-8", "replace").decode()  # it may be any bytes
         self.route = route
-        self.asked = RequestSize(model=None, stream=False, max_output=None, size=0)
+        self.size = RequestSize(model=None, stream=False, max_output=None, size=0)
         self.arrived = time.time()
         self.meter: Meter | None = None
         self.reservation: Reservation | None = None
@@ -108,7 +107,7 @@ class PendingCall:
 
     @property
     def billed(self) -> bool:
-        return self.route is not None and self.route.action is Action.ANSWER
+        return self.route is not None and self.route.action is Action.GENERATE
 
     @property
     def may_cost(self) -> bool:
@@ -149,7 +148,7 @@ class PendingCall:
     def settle(self, prices: Prices) -> Call:
         """Settle the reservation, and return the call for the ledger."""
         metered = self.metered()
-        model = (metered.model or self.asked.model or "")[:LONGEST_NAME] or None
+        model = (metered.model or self.size.model or "")[:LONGEST_NAME] or None
         cost = self._cost(prices, metered, model)
         if self.reservation is not None:
             if self.may_cost:
@@ -177,17 +176,17 @@ class PendingCall:
         if metered.complete or self.route is None:
             return Spend(Decimal(0), 0)
         seen = metered.tokens
-        hidden = self.asked._replace(
-            size=self.asked.size if seen.input is None or self.asked.rounds else 0,
-            max_output=max(0, worst_output(self.asked) - (seen.output or 0)),
+        hidden = self.size._replace(
+            size=self.size.size if seen.input is None or self.size.server_tool_uses else 0,
+            max_output=max(0, self.size.worst_output - (seen.output or 0)),
         )
         provider = self.route.provider
         costs = (prices.worst_case(provider, name, hidden) for name in self._names(model))
-        return Spend(next((cost for cost in costs if cost is not None), None), worst_tokens(hidden))
+        return Spend(next((cost for cost in costs if cost is not None), None), hidden.worst_tokens)
 
     def _names(self, answered: str | None) -> Iterable[str | None]:
         """The names to look for in the price list. The answer's may be another gateway's alias."""
-        return dict.fromkeys((answered, self.asked.model))
+        return dict.fromkeys((answered, self.size.model))
 
     def _call(self, metered: Metered, model: str | None, cost: Decimal | None) -> Call:
         duration_ms = self.elapsed_ms()
@@ -197,14 +196,14 @@ class PendingCall:
             labels=self.labels,
             method=self.method,
             path=self.path,
-            wire=self.route.wire if self.route else None,
-            requested_model=(self.asked.model or "")[:LONGEST_NAME] or None,
+            wire=self.route.wire.name if self.route else None,
+            requested_model=(self.size.model or "")[:LONGEST_NAME] or None,
             model=model,
             status=self.status,
             tokens=metered.tokens,
             cost_usd=cost,
             partial=self.may_cost and not metered.complete,
-            stream=self.asked.stream,
+            stream=self.size.stream,
             error=self.error or metered.error,
             upstream_status=self.upstream_status,
             retry_after_s=self.retry_after_s,

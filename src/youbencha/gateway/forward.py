@@ -17,7 +17,7 @@ import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict
 
-from youbencha.gateway.api import Action, Provider, lower_names
+from youbencha.gateway.access import Provider
 from youbencha.gateway.call import PendingCall
 from youbencha.gateway.keys import PROVIDER_IS_BUSY
 from youbencha.gateway.litellm.translate import provider_error, provider_headers, unmetered_option
@@ -33,6 +33,8 @@ from youbencha.gateway.request import (
     returned_headers,
     url_for,
 )
+from youbencha.gateway.wires import Action, lower_names
+from youbencha.gateway.wires.base import StreamFilter
 
 if TYPE_CHECKING:
     from youbencha.gateway.upstreams import Upstream
@@ -60,13 +62,13 @@ class Forwarder:
         if upstream is None:
             raise Refusal("no_upstream", f"the gateway has no key for {route.provider}")
         is_checked = upstream.is_litellm and route.action is not Action.MODELS
-        if is_checked and (option := unmetered_option(route.wire, incoming.body, call.asked.model)):
+        if is_checked and (option := unmetered_option(route.wire, incoming.body, call.size.model)):
             message = f"not passed on to LiteLLM, because what it does cannot be metered: {option}"
             raise Refusal("not_metered", message)
         circuit = self.circuits[route.provider, call.labels.key]
         if wait := circuit.wait_s(time.monotonic(), call.request):
             raise Refusal("circuit_open", f"{route.provider} failed too often in a row; not asked for {wait:.0f} s")
-        answer, hide_usage = await self._send(incoming, call, upstream, circuit)
+        answer, stream_filter = await self._send(incoming, call, upstream, circuit)
         incoming.forget_body()
         mask = KeyMask((upstream.key, *upstream.secrets))
         headers = [(name, mask.text(value)) for name, value in answer.headers.items()]
@@ -76,14 +78,14 @@ class Forwarder:
             if upstream.is_litellm and answer.status >= 400:
                 return await _relay_litellm_error(call, answer, dict(headers), circuit, mask, chunks)
             _note_status(call, answer.status, answer.headers, circuit)
-            return await relay(request, call, route.wire, answer, headers, mask, chunks, hide_usage=hide_usage)
+            return await relay(request, call, route.wire, answer, headers, mask, chunks, stream_filter)
 
     async def _send(
         self, incoming: ClientRequest, call: PendingCall, upstream: Upstream, circuit: Circuit
-    ) -> tuple[aiohttp.ClientResponse, bool]:
-        """Return the answer as soon as it begins, and whether to remove its usage, which the client did not request."""
+    ) -> tuple[aiohttp.ClientResponse, StreamFilter | None]:
+        """Return the answer as soon as it begins, and the filter for what the client did not request."""
         request, route = incoming.request, incoming.route
-        raw, hide_usage = body_to_send(incoming, call)
+        raw, stream_filter = body_to_send(incoming, call)
         call.sent()
         try:
             answer = await self._client.request(
@@ -103,7 +105,7 @@ class Forwarder:
         except BaseException:  # the client disconnected, or an internal error: no failure of the provider
             circuit.undecided()
             raise
-        return answer, hide_usage
+        return answer, stream_filter
 
 
 async def _relay_litellm_error(

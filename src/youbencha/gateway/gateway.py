@@ -20,10 +20,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.api import GatewayAccess, Provider
+from youbencha.gateway.access import GatewayAccess, Provider, server_url
 from youbencha.gateway.budget import NO_CAPS, Account, Caps
 from youbencha.gateway.call import Call, Labels
-from youbencha.gateway.http import url_of
 from youbencha.gateway.keys import KeyScope, VirtualKey, VirtualKeys
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
@@ -186,7 +185,7 @@ class Gateway:
     async def __aenter__(self) -> Self:
         host, port = self._address
         self._not_served = _listen(host, port)
-        self._url = url_of(host, self._not_served[0].getsockname()[1])
+        self._url = server_url(host, self._not_served[0].getsockname()[1])
         self._starting = asyncio.create_task(self._start())
         return self
 

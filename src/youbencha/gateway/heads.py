@@ -13,9 +13,9 @@ from hashlib import sha256
 from itertools import takewhile
 from typing import Any
 
-from youbencha.gateway.api import WireName
 from youbencha.gateway.cassette.matching import MESSAGES, ModelRequest, Places, RequestMatcher, path_forms
 from youbencha.gateway.cassette.volatile import around
+from youbencha.gateway.wires import WireName
 from youbencha.json_lines import as_mapping, canonical, loads
 from youbencha.process import Redactor
 

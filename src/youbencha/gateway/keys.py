@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
-from youbencha.gateway.api import Provider
+from youbencha.gateway.access import Provider
 from youbencha.gateway.budget import Account
 from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.ledger import Ledger
@@ -250,11 +250,3 @@ class VirtualKeys:
     def end_all(self) -> None:
         for key in tuple(self._valid):
             self.end(key)
-
-
-def presented_key(headers: Mapping[str, str], query: Mapping[str, str]) -> str | None:
-    """Return the key of a request from the header or query of its API. `headers` by lower-case names."""
-    bearer = headers.get("authorization", "")
-    if bearer[:7].lower() == "bearer ":
-        bearer = bearer[7:].strip()
-    return headers.get("x-api-key") or bearer or headers.get("x-goog-api-key") or query.get("key") or None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from youbencha.gateway.api import Provider
+from youbencha.gateway.access import Provider
 from youbencha.gateway.call import Call
 from youbencha.gateway.forward import Circuit
 

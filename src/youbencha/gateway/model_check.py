@@ -7,7 +7,7 @@ proves nothing, and the run goes on: a proxy without these routes, a rejected ke
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from fnmatch import fnmatchcase
 from urllib.parse import quote
@@ -16,18 +16,16 @@ import aiohttp
 from yarl import URL
 
 from youbencha.errors import ConfigError, Problem
-from youbencha.gateway.api import PROVIDER_OF_PREFIX, Provider
+from youbencha.gateway.access import PROVIDER_OF_PREFIX
 from youbencha.gateway.forward import load_certificates, new_client, proxy_for
 from youbencha.gateway.upstreams import ConfiguredModel, Upstream
+from youbencha.gateway.wires import PROVIDERS
 from youbencha.json_lines import as_mapping, as_records, loads
 from youbencha.text import did_you_mean
 
 _DEADLINE_S = 5.0
 _MAX_LISTED = 5
 _NOT_FOUND, _OK = 404, 200
-
-_ROUTE: Mapping[Provider, str] = {"anthropic": "/v1/models", "openai": "/v1/models", "gemini": "/v1beta/models"}
-_WHOLE_LIST: Mapping[Provider, str] = {"anthropic": "?limit=1000", "openai": "", "gemini": "?pageSize=1000"}
 
 
 async def check_models(models: Iterable[ConfiguredModel]) -> None:
@@ -85,19 +83,19 @@ async def _ask(client: aiohttp.ClientSession, upstream: Upstream, model: str) ->
 
 async def _list(client: aiohttp.ClientSession, upstream: Upstream) -> list[str]:
     """Ask for the names of all models; none if there is no list."""
-    async with _get(client, upstream, _WHOLE_LIST[upstream.provider]) as answer:
+    async with _get(client, upstream, PROVIDERS[upstream.provider].all_models) as answer:
         body = as_mapping(loads(await answer.read())) if answer.status == _OK else {}
-    rows = as_records(body.get("models" if upstream.provider == "gemini" else "data"))
+    rows = as_records(body.get(PROVIDERS[upstream.provider].models_field))
     return [str(row.get("id") or row.get("name", "")).removeprefix("models/") for row in rows]
 
 
 def _get(
     client: aiohttp.ClientSession, upstream: Upstream, rest: str
 ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-    version = {"anthropic-version": "2023-06-01"} if upstream.provider == "anthropic" else {}
+    facts = PROVIDERS[upstream.provider]
     return client.get(
-        URL(upstream.url_of(_ROUTE[upstream.provider]) + rest, encoded=True),
-        headers={**upstream.credentials(), **version, "Accept-Encoding": "identity"},
+        URL(upstream.url_of(facts.models_path) + rest, encoded=True),
+        headers={**upstream.credentials(), **facts.headers, "Accept-Encoding": "identity"},
         allow_redirects=False,
         proxy=proxy_for(upstream.url),
     )

@@ -13,8 +13,8 @@ from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from youbencha.gateway.api import PROVIDER_OF_PREFIX, Provider
-from youbencha.gateway.bounds import RequestSize, worst_output
+from youbencha.gateway.access import PROVIDER_OF_PREFIX, Provider
+from youbencha.gateway.wires import RequestSize
 from youbencha.spec.gateway import ModelPrice
 from youbencha.usage import Tokens
 
@@ -208,8 +208,8 @@ class _ListedRate(NamedTuple):
         if self.prices.input_mtok is None or self.prices.output_mtok is None:
             return None
         for_input = size.size * self._highest(size.size, output=False)
-        for_output = worst_output(size) * self._highest(size.size, output=True)
-        return (for_input + for_output) / _MILLION + size.rounds * _MAX_SEARCH_FEE
+        for_output = size.worst_output * self._highest(size.size, output=True)
+        return (for_input + for_output) / _MILLION + size.server_tool_uses * _MAX_SEARCH_FEE
 
     def _highest(self, size: int, *, output: bool) -> Decimal:
         """The highest price of all kinds of tokens, and of all tiers for a request of at most this many tokens."""
@@ -243,8 +243,8 @@ class _OwnRate(NamedTuple):
 
     def worst_case(self, size: RequestSize) -> Decimal:
         highest = max(price for price in (self.input, self.cache_read, self.cache_write) if price is not None)
-        tokens = (size.size * highest + worst_output(size) * self.output) / _MILLION
-        return tokens + size.rounds * _MAX_SEARCH_FEE
+        tokens = (size.size * highest + size.worst_output * self.output) / _MILLION
+        return tokens + size.server_tool_uses * _MAX_SEARCH_FEE
 
 
 class _OwnPrices:

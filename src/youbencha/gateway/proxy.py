@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.api import Route, lower_names
-from youbencha.gateway.bounds import UnpricedError, examined, measure_request, worst_tokens
 from youbencha.gateway.budget import BudgetRefusal, WorstCase
 from youbencha.gateway.call import Call, Labels, PendingCall
+from youbencha.gateway.examination import UnpricedError, examine
 from youbencha.gateway.forward import Forwarder
-from youbencha.gateway.keys import VirtualKey, VirtualKeys, presented_key
+from youbencha.gateway.keys import VirtualKey, VirtualKeys
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
-from youbencha.gateway.refusals import Reason, Refusal, body_of, headers_of, status_of
+from youbencha.gateway.refusals import Reason, Refusal
 from youbencha.gateway.relay import Chunks, replay
 from youbencha.gateway.request import ClientRequest, body_to_send, path_to, peer_of, read_request, route_request
+from youbencha.gateway.wires import WIRES, Route, lower_names, presented_key
 from youbencha.json_lines import as_mapping
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ _MAX_REFUSED_KEYS = 1000
 """The most of these that are written to the ledger; more are only counted, so that guessing keys cannot fill a disk."""
 
 _OF_THE_KEY = (401, 402, 403, 408)  # they say nothing about the request
+_UNKNOWN_WIRE = WIRES["anthropic-messages"]
+"""The format of an error if the path does not identify the API."""
+
 _INVALID_KEY: Mapping[Reason, str] = {
     "key_missing": "no key was sent (x-api-key, Authorization: Bearer, x-goog-api-key or ?key=)",
     "key_expired": "this key is no longer valid: its trial has ended",
@@ -129,16 +132,16 @@ class Proxy:
             raise Refusal("not_found", f"{request.method} {call.path} is none of the APIs that are metered here")
         incoming = await read_request(request, headers, route, key.memory)
         try:
-            call.asked = measure_request(route.wire, route.path, incoming.body, len(incoming.raw))
+            call.size = route.wire.measure(route.path, incoming.body, len(incoming.raw))
             call.request = hash(incoming.raw)
             call.offers_tools = bool(as_mapping(incoming.body).get("tools"))
-            model = call.asked.model or ("(none)" if call.billed else None)  # a list of models needs none
+            model = call.size.model or ("(none)" if call.billed else None)  # a list of models needs none
             if key.scope is not None and not key.scope.allows(route.provider, model):
-                raise Refusal("not_allowed", f"this key is not for {call.asked.model or 'models'} of {route.provider}")
+                raise Refusal("not_allowed", f"this key is not for {call.size.model or 'models'} of {route.provider}")
             key.ledger.begun(call.as_partial())
             if call.billed:
                 if key.heads is not None:
-                    key.heads.add(route.wire, route.path, headers, incoming.body)
+                    key.heads.add(route.wire.name, route.path, headers, incoming.body)
                 await self._prices.load()  # here, because the end of a call, where it is priced, must not wait
                 await self._reserve(key, call, incoming)
             if key.cassette is None:
@@ -151,15 +154,15 @@ class Proxy:
         """Reserve the worst case of a call in its account, or refuse it."""
         if key.account.is_capped:
             try:
-                call.asked = examined(incoming.route.wire, incoming.body, call.asked)
+                call.size = examine(incoming.route.wire, incoming.body, call.size)
             except UnpricedError as error:
                 raise Refusal("not_metered", f"there is a budget, and the price of {error} is not known") from error
-        asked, usd = call.asked, None
+        size, usd = call.size, None
         if key.account.needs_price:
-            usd = self._prices.worst_case(incoming.route.provider, asked.model, asked)
-        worst = WorstCase(usd, worst_tokens(asked))
+            usd = self._prices.worst_case(incoming.route.provider, size.model, size)
+        worst = WorstCase(usd, size.worst_tokens)
         try:
-            call.reservation = await key.account.reserve(worst, model=asked.model)
+            call.reservation = await key.account.reserve(worst, model=size.model)
         except BudgetRefusal as error:
             raise Refusal(error.reason, error.message, account=error.account) from error
 
@@ -171,10 +174,9 @@ class Proxy:
 
         route = incoming.route
         method = incoming.request.method
-        asking = ModelRequest(method, route.path, route.wire, incoming.headers, incoming.body, incoming.raw)
+        asking = ModelRequest(method, route.path, route.wire.name, incoming.headers, incoming.body, incoming.raw)
         if answer := _find(cassette, asking):
-            hide_usage = body_to_send(incoming, call)[1]
-            return await replay(incoming.request, call, route.wire, answer, hide_usage=hide_usage)
+            return await replay(incoming.request, call, route.wire, answer, body_to_send(incoming, call)[1])
         if cassette.mode == "replay":
             mismatch = cassette.mismatch(asking)
             key.mismatches.append(mismatch)
@@ -229,8 +231,8 @@ def _record(
 
 
 def _refuse(call: PendingCall, refusal: Refusal) -> web.Response:
-    wire = call.route.wire if call.route else None
-    call.status = status_of(wire, refusal.reason)
+    wire = call.route.wire if call.route else _UNKNOWN_WIRE
+    call.status = wire.error_status(refusal.reason)
     call.error = refusal.reason
-    body = body_of(wire, refusal.reason, refusal.message)
-    return web.Response(status=call.status, body=body, headers=headers_of(refusal.reason))
+    body = wire.error_body(refusal.reason, refusal.message)
+    return web.Response(status=call.status, body=body, headers=refusal.headers)

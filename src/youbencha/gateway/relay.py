@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict
 
-from youbencha.gateway.api import WireName
 from youbencha.gateway.call import PendingCall
-from youbencha.gateway.http import abort
 from youbencha.gateway.mask import KeyMask
-from youbencha.gateway.metering import BodyMeter, meter_for
+from youbencha.gateway.metering import BodyMeter, StreamMeter
 from youbencha.gateway.request import Headers, returned_headers
-from youbencha.gateway.usage_chunk import UsageChunkFilter
-from youbencha.json_lines import as_mapping, loads_lossy
+from youbencha.gateway.wires import Wire
+from youbencha.gateway.wires.base import StreamFilter
 
 if TYPE_CHECKING:
     from youbencha.gateway.cassette.answers import ReplayedAnswer
@@ -34,9 +32,6 @@ not match the recording; after 0.05 s, it always continued.
 """
 
 
-_MAX_ERROR_BYTES = 64 * 1024
-
-
 class _ClientGoneError(Exception):
     """The client has closed its connection."""
 
@@ -44,22 +39,20 @@ class _ClientGoneError(Exception):
 async def relay(
     request: web.Request,
     call: PendingCall,
-    wire: WireName,
+    wire: Wire,
     answer: aiohttp.ClientResponse,
     headers: Headers,
     mask: KeyMask,
     chunks: Chunks | None,
-    *,
-    hide_usage: bool,
+    stream_filter: StreamFilter | None,
 ) -> web.StreamResponse:
     """Send a provider's answer, and keep it in `chunks` if it is to be recorded.
 
-    `headers` are the provider's. `hide_usage`: remove the usage at the end of a chat stream, which the client did not
-    request.
+    `headers` are the provider's. `stream_filter` is for an answer that is a stream; errors are not.
     """
     call.status = answer.status
-    call.meter = meter = meter_for(wire, answer.headers.get("Content-Type", ""))
-    usage_filter = _filter(hide_usage, answer.headers)
+    call.meter = meter = wire.meter(answer.headers.get("Content-Type", ""))
+    usage_filter = stream_filter if isinstance(meter, StreamMeter) else None
     call.headers = passed = CIMultiDict(returned_headers(headers))
     is_decoded = passed.pop("Content-Encoding", "identity") != "identity"  # by aiohttp
     if answer.status == 401:  # CLIs would retry a rejected key for minutes
@@ -105,7 +98,7 @@ async def _masked(answer: aiohttp.ClientResponse, mask: KeyMask) -> AsyncIterato
 
 
 async def replay(
-    request: web.Request, call: PendingCall, wire: WireName, answer: ReplayedAnswer, *, hide_usage: bool
+    request: web.Request, call: PendingCall, wire: Wire, answer: ReplayedAnswer, stream_filter: StreamFilter | None
 ) -> web.StreamResponse:
     """Send a recorded answer as if it came from the provider."""
     call.replayed = True
@@ -114,8 +107,8 @@ async def replay(
     call.upstream_status = answer.status if answer.failed else None
     response = web.StreamResponse(status=answer.status, headers=answer.headers)
     _close_after(response)
-    call.meter = meter_for(wire, response.headers.get("Content-Type", ""))
-    usage_filter = _filter(hide_usage, response.headers)
+    call.meter = wire.meter(response.headers.get("Content-Type", ""))
+    usage_filter = stream_filter if isinstance(call.meter, StreamMeter) else None
     try:
         await _begin(response, request)
         for delay_ms, chunk in answer.chunks:
@@ -132,12 +125,6 @@ async def replay(
     else:
         await _end(response, call)
     return response
-
-
-def _filter(hide_usage: bool, headers: Mapping[str, str]) -> UsageChunkFilter | None:
-    """Return a filter if one is needed: errors are not streams."""
-    is_stream = headers.get("Content-Type", "").lower().startswith("text/event-stream")
-    return UsageChunkFilter() if hide_usage and is_stream else None
 
 
 async def _begin(response: web.StreamResponse, request: web.Request) -> None:
@@ -171,19 +158,16 @@ async def _cut(request: web.Request, call: PendingCall) -> None:
     call.finish()
     if call.error != "client_gone":
         await asyncio.sleep(_GRACE_BEFORE_CUT_S)
-    abort(request)
+    if request.transport is not None:
+        request.transport.close()
 
 
 def _note_end(call: PendingCall) -> None:
     call.note_end()
-    if call.status == 400 and isinstance(call.meter, BodyMeter) and _is_without_credit(call.meter.body):
+    if call.status != 400 or call.route is None or not isinstance(call.meter, BodyMeter):
+        return
+    if call.route.wire.is_without_credit(call.meter.body):
         call.error = "no_credit"
-
-
-def _is_without_credit(body: bytes) -> bool:
-    """Whether Anthropic rejects a request for want of credit, which has the same status as a malformed one."""
-    error = as_mapping(as_mapping(loads_lossy(body)).get("error")) if len(body) <= _MAX_ERROR_BYTES else {}
-    return str(error.get("message", "")).startswith("Your credit balance is too low")
 
 
 async def _end(response: web.StreamResponse, call: PendingCall) -> None:

@@ -16,7 +16,7 @@ import aiohttp
 import orjson
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.access import GatewayAccess
 from youbencha.gateway.control import CONTROL_PREFIX
 from youbencha.gateway.trial_keys import EndedKey, Finding, KeyRole
 from youbencha.store.bundle import GatewayReport

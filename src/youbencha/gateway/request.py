@@ -19,12 +19,12 @@ from aiohttp.payload import TOO_LARGE_BYTES_BODY
 from multidict import CIMultiDict
 from yarl import URL
 
-from youbencha.gateway.api import Action, Route, route_of
 from youbencha.gateway.call import PendingCall
 from youbencha.gateway.keys import PREFIX, BodyMemory, BodyMemoryError
 from youbencha.gateway.litellm.translate import QUERY
 from youbencha.gateway.refusals import Refusal
-from youbencha.gateway.usage_chunk import with_usage_asked
+from youbencha.gateway.wires import Action, Route, find_route
+from youbencha.gateway.wires.base import StreamFilter
 from youbencha.json_lines import excerpt
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def route_request(request: web.Request, headers: Mapping[str, str]) -> Route | N
     path = path_to(request)
     if not path.isascii() or not request.rel_url.raw_query_string.isascii():
         return None
-    route = route_of(request.method, path, headers)
+    route = find_route(request.method, path, headers)
     leaves_path = route is not None and {".", ".."} & set(unquote(route.path).split("/"))
     return None if leaves_path else route
 
@@ -181,12 +181,12 @@ _LITELLM_HEADERS = "x-litellm-"
 """Instructions for LiteLLM, which may be the upstream, such as how often to retry. They would bypass metering."""
 
 
-def body_to_send(incoming: ClientRequest, call: PendingCall) -> tuple[bytes, bool]:
-    """Return the body, and whether it now requests a usage that the client does not expect."""
+def body_to_send(incoming: ClientRequest, call: PendingCall) -> tuple[bytes, StreamFilter | None]:
+    """Return the body, and a filter for what it now requests in addition to the client."""
     route = incoming.route
-    if route.wire == "openai-chat" and route.action is Action.ANSWER and call.asked.stream:
-        return with_usage_asked(incoming.raw, incoming.body)
-    return incoming.raw, False
+    if route.action is Action.GENERATE and call.size.stream:
+        return route.wire.request_usage(incoming.raw, incoming.body)
+    return incoming.raw, None
 
 
 def payload(raw: bytes) -> bytes | io.BytesIO | None:

@@ -10,7 +10,7 @@ from hmac import compare_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.access import GatewayAccess
 
 if TYPE_CHECKING:
     from youbencha.gateway.cassette.matching import Places

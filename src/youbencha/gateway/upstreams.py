@@ -6,14 +6,13 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.api import Provider
+from youbencha.gateway.access import Provider
+from youbencha.gateway.wires import PROVIDERS, KeyHeader
 from youbencha.spec.gateway import GatewaySpec, UpstreamSpec
-
-KeyHeader = Literal["x-api-key", "authorization", "x-goog-api-key"]
 
 
 class Upstream(NamedTuple):
@@ -32,7 +31,7 @@ class Upstream(NamedTuple):
     @property
     def is_default_address(self) -> bool:
         """Whether requests go to the provider's own address."""
-        return self.url == without_version(_DEFAULTS[self.provider].url)
+        return self.url == without_version(PROVIDERS[self.provider].url)
 
     def url_of(self, path: str) -> str:
         return self.url + (path.removeprefix("/v1") if self.versioned else path)
@@ -54,42 +53,14 @@ class ConfiguredModel(NamedTuple):
     """The agent or evaluator for which it is configured."""
 
 
-class _Defaults(NamedTuple):
-    url: str
-    url_names: tuple[str, ...]
-    keys: tuple[tuple[str, KeyHeader], ...]
-
-
-_DEFAULTS: Mapping[Provider, _Defaults] = {
-    "anthropic": _Defaults(
-        "https://api.anthropic.com",
-        ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
-        (("ANTHROPIC_API_KEY", "x-api-key"), ("ANTHROPIC_AUTH_TOKEN", "authorization")),
-    ),
-    "openai": _Defaults(
-        "https://api.openai.com/v1",
-        ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
-        (("OPENAI_API_KEY", "authorization"), ("CODEX_API_KEY", "authorization")),
-    ),
-    "gemini": _Defaults(
-        "https://generativelanguage.googleapis.com",
-        ("GOOGLE_GEMINI_BASE_URL",),
-        (("GEMINI_API_KEY", "x-goog-api-key"), ("GOOGLE_API_KEY", "x-goog-api-key")),
-    ),
-}
-
-
 def find_upstreams(spec: GatewaySpec, env: Mapping[str, str]) -> dict[Provider, Upstream]:
     """Return an upstream for every provider that has a key. `env` includes the secrets file."""
-    found: dict[Provider, Upstream] = {}
-    for provider in _DEFAULTS:
-        if upstream := _upstream(provider, getattr(spec.upstreams, provider), env):
-            found[provider] = upstream
-    return found
+    upstreams = {provider: _upstream(provider, getattr(spec.upstreams, provider), env) for provider in PROVIDERS}
+    return {provider: upstream for provider, upstream in upstreams.items() if upstream is not None}
 
 
 def _upstream(provider: Provider, spec: UpstreamSpec, env: Mapping[str, str]) -> Upstream | None:
-    defaults = _DEFAULTS[provider]
+    defaults = PROVIDERS[provider]
     keys = defaults.keys
     if spec.key_env is not None:
         header = next((header for name, header in defaults.keys if name == spec.key_env), defaults.keys[0][1])
@@ -104,7 +75,7 @@ def _upstream(provider: Provider, spec: UpstreamSpec, env: Mapping[str, str]) ->
     given = next(((key, header) for name, header in keys if (key := env.get(name, "").strip())), None)
     if given is None:
         return None
-    url = spec.url or next((env[name] for name in defaults.url_names if env.get(name)), defaults.url)
+    url = spec.url or next((env[name] for name in defaults.url_variables if env.get(name)), defaults.url)
     bare = without_version(url)
     return Upstream(provider, bare, *given, versioned=provider == "openai" and _has_own_path(url, bare))
 
@@ -116,13 +87,13 @@ def same_for_all(
     bare = without_version(url)
     return {
         provider: Upstream(provider, bare, key, defaults.keys[0][1], is_litellm=is_litellm, secrets=secrets)
-        for provider, defaults in _DEFAULTS.items()
+        for provider, defaults in PROVIDERS.items()
     }
 
 
 def key_names(provider: Provider) -> tuple[str, ...]:
     """Return the variables that may contain a provider's key."""
-    return tuple(name for name, _ in _DEFAULTS[provider].keys)
+    return tuple(name for name, _ in PROVIDERS[provider].keys)
 
 
 def _has_own_path(url: str, bare: str) -> bool:

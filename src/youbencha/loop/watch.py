@@ -26,7 +26,7 @@ from youbencha.text import format_duration, format_usd
 from youbencha.usage import Tokens
 
 if TYPE_CHECKING:
-    from youbencha.gateway.api import Provider
+    from youbencha.gateway.access import Provider
     from youbencha.gateway.prices import Prices
 
 _TOO_MANY_REQUESTS = 429

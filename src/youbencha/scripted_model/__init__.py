@@ -1,6 +1,6 @@
 """A model that answers from a script, with the usual APIs on loopback, for tests and for writing adapters."""
 
-from youbencha.gateway.api import WireName
+from youbencha.gateway.wires import WireName
 from youbencha.scripted_model.format import (
     Script,
     ScriptedAnswer,

@@ -10,8 +10,8 @@ from enum import Enum
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from youbencha.gateway.api import Action, WireName, route_of
-from youbencha.scripted_model.anthropic import AnthropicMessages
+from youbencha.gateway.wires import Action, WireName, find_route
+from youbencha.scripted_model.anthropic import ScriptedAnthropic
 from youbencha.scripted_model.format import (
     HttpError,
     Script,
@@ -21,16 +21,16 @@ from youbencha.scripted_model.format import (
     When,
     substitute,
 )
-from youbencha.scripted_model.gemini import Gemini
-from youbencha.scripted_model.openai import OpenAIChat, OpenAIResponses
+from youbencha.scripted_model.gemini import ScriptedGemini
+from youbencha.scripted_model.openai import ScriptedChat, ScriptedResponses
 from youbencha.scripted_model.wire import (
     MODEL_WITHOUT_NAME,
     ClaimedTokens,
     Event,
     HttpRequest,
     Message,
+    ScriptedWire,
     ScriptRequest,
-    Wire,
     event_bytes,
     new_id,
     tokens_of,
@@ -119,7 +119,12 @@ class Reply:
 
 
 def json_reply(
-    wire: Wire, body: Any, *, status: int = 200, headers: Mapping[str, str] | None = None, request_id: str | None = None
+    wire: ScriptedWire,
+    body: Any,
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    request_id: str | None = None,
 ) -> Reply:
     raw = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
     return Reply(
@@ -127,7 +132,7 @@ def json_reply(
     )
 
 
-def error_reply(wire: Wire, error: HttpError, *, delay: float = 0.0) -> Reply:
+def error_reply(wire: ScriptedWire, error: HttpError, *, delay: float = 0.0) -> Reply:
     request_id = new_id("req")
     body = wire.error_body(error.status, error.message, error.type, request_id)
     given = {name.lower(): str(value) for name, value in error.headers.items()}
@@ -135,13 +140,13 @@ def error_reply(wire: Wire, error: HttpError, *, delay: float = 0.0) -> Reply:
     return replace(reply, delay=delay)
 
 
-def refusal(wire: Wire, status: int, message: str) -> Reply:
+def refusal(wire: ScriptedWire, status: int, message: str) -> Reply:
     """Return an error of the server itself, with a header that tells clients not to retry."""
     return error_reply(wire, HttpError(status=status, message=message, headers={"x-should-retry": "false"}))
 
 
 def reply_to(
-    wire: Wire, request: HttpRequest, answer: ScriptedAnswer, *, stream: bool, model: str, tokens: ClaimedTokens
+    wire: ScriptedWire, request: HttpRequest, answer: ScriptedAnswer, *, stream: bool, model: str, tokens: ClaimedTokens
 ) -> Reply:
     """`answer` has its variables filled in."""
     if answer.error is not None:
@@ -153,7 +158,7 @@ def reply_to(
     return _stream(wire, answer, wire.events(message, request)) if stream else _whole(wire, answer, message)
 
 
-def _stream(wire: Wire, answer: ScriptedAnswer, events: list[Event]) -> Reply:
+def _stream(wire: ScriptedWire, answer: ScriptedAnswer, events: list[Event]) -> Reply:
     begun = _up_to_first_delta(wire, events)
     ending, closing = ScriptedEnding.COMPLETE, b""
     if answer.error_mid_stream is not None:
@@ -176,7 +181,7 @@ def _stream(wire: Wire, answer: ScriptedAnswer, events: list[Event]) -> Reply:
     )
 
 
-def _whole(wire: Wire, answer: ScriptedAnswer, message: Message) -> Reply:
+def _whole(wire: ScriptedWire, answer: ScriptedAnswer, message: Message) -> Reply:
     """The same faults for a client without a stream, as far as they are possible."""
     if answer.error_mid_stream is not None:
         error = answer.error_mid_stream
@@ -192,11 +197,11 @@ def _whole(wire: Wire, answer: ScriptedAnswer, message: Message) -> Reply:
     return replace(sent, pieces=_cut([body], answer.chunk_bytes), ending=ending, delay=answer.delay, pause=answer.pause)
 
 
-def _identified(wire: Wire, request_id: str | None = None) -> dict[str, str]:
+def _identified(wire: ScriptedWire, request_id: str | None = None) -> dict[str, str]:
     return {wire.request_id_header: request_id or new_id("req")} if wire.request_id_header else {}
 
 
-def _up_to_first_delta(wire: Wire, events: Sequence[Event]) -> list[Event]:
+def _up_to_first_delta(wire: ScriptedWire, events: Sequence[Event]) -> list[Event]:
     deltas = (n for n, event in enumerate(events) if wire.is_delta(event))
     return list(events[: next(deltas, 0) + 1])
 
@@ -214,7 +219,7 @@ Kind = Literal["turn", "side", "other"]
 @dataclass(frozen=True, slots=True)
 class ScriptedDecision:
     reply: Reply
-    wire: Wire | None = None
+    wire: ScriptedWire | None = None
     kind: Kind = "other"
     chosen: Chosen | None = None
 
@@ -231,10 +236,10 @@ class Decider:
             return ScriptedDecision(Reply())
         if method == "GET" and request.path.endswith("/healthz"):
             return ScriptedDecision(json_reply(ANTHROPIC, {"status": "ok"}))
-        route = route_of(method, request.path, request.headers)
+        route = find_route(method, request.path, request.headers)
         if route is None:
             return ScriptedDecision(refusal(ANTHROPIC, 404, f"{method} {request.path} is not served here"))
-        wire = _WIRES[route.wire]
+        wire = _WIRES[route.wire.name]
         if self._required_key is not None and request.key != self._required_key:
             return ScriptedDecision(refusal(wire, 401, wire.bad_key), wire)
         if route.action is Action.MODELS:
@@ -245,7 +250,7 @@ class Decider:
             return ScriptedDecision(json_reply(wire, wire.counted(len(json.dumps(request.body)) // 4)), wire)
         return self._answer(wire, request)
 
-    def _models(self, wire: Wire, path: str) -> Reply:
+    def _models(self, wire: ScriptedWire, path: str) -> Reply:
         """Answer a request for the list of models, or for one."""
         if name := path.partition("/models/")[2]:
             return json_reply(wire, wire.model(name)) if self._exists(name) else _unknown_model(wire, name)
@@ -255,7 +260,7 @@ class Decider:
     def _exists(self, model: str) -> bool:
         return not self._script.models or model in self._script.models
 
-    def _answer(self, wire: Wire, request: HttpRequest) -> ScriptedDecision:
+    def _answer(self, wire: ScriptedWire, request: HttpRequest) -> ScriptedDecision:
         asked = wire.read(request)
         if not self._exists(asked.model):
             return ScriptedDecision(_unknown_model(wire, asked.model), wire)
@@ -278,7 +283,7 @@ def _filled(answer: ScriptedAnswer, variables: Mapping[str, str]) -> ScriptedAns
     return type(answer).model_validate(substitute(answer.model_dump(exclude_unset=True), variables))
 
 
-def _unknown_model(wire: Wire, name: str) -> Reply:
+def _unknown_model(wire: ScriptedWire, name: str) -> Reply:
     return refusal(wire, 404, f"model: {name}")
 
 
@@ -293,7 +298,9 @@ def _unknown_variable(name: str, known: Mapping[str, str]) -> str:
     return f"the script names an unknown variable '{name}'{hint} (known: {names})"
 
 
-ANTHROPIC = AnthropicMessages()
+ANTHROPIC = ScriptedAnthropic()
 """Also used if the path does not identify the API."""
 
-_WIRES: Mapping[WireName, Wire] = {wire.name: wire for wire in (ANTHROPIC, OpenAIChat(), OpenAIResponses(), Gemini())}
+_WIRES: Mapping[WireName, ScriptedWire] = {
+    wire.name: wire for wire in (ANTHROPIC, ScriptedChat(), ScriptedResponses(), ScriptedGemini())
+}

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from youbencha.gateway.api import Action
+from youbencha.gateway.wires import Action
 from youbencha.json_lines import as_records
 from youbencha.scripted_model.format import ScriptedAnswer
 from youbencha.scripted_model.wire import (
@@ -16,8 +16,8 @@ from youbencha.scripted_model.wire import (
     Message,
     Required,
     ScriptedMessage,
+    ScriptedWire,
     ScriptRequest,
-    Wire,
     json_text,
     new_id,
     pieces,
@@ -33,13 +33,13 @@ _ANSWERED: tuple[Required, ...] = (_COUNTED[0], ("max_tokens", (int,), "a whole 
 """A request to count tokens has no limit on the answer."""
 
 
-class AnthropicMessages(Wire):
+class ScriptedAnthropic(ScriptedWire):
     name = "anthropic-messages"
     request_id_header = "request-id"
     bad_key = "invalid x-api-key"
 
     def problem_with(self, request: HttpRequest, action: Action) -> str | None:
-        if wrong := problem_with(request.body, _ANSWERED if action is Action.ANSWER else _COUNTED):
+        if wrong := problem_with(request.body, _ANSWERED if action is Action.GENERATE else _COUNTED):
             return wrong
         return None if request.body["messages"] else "messages: at least one message is required"
 

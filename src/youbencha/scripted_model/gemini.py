@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from youbencha.gateway.api import Action
+from youbencha.gateway.wires import Action
 from youbencha.json_lines import as_records
 from youbencha.scripted_model.format import ScriptedAnswer, StopReason
 from youbencha.scripted_model.wire import (
@@ -17,8 +17,8 @@ from youbencha.scripted_model.wire import (
     Message,
     Required,
     ScriptedMessage,
+    ScriptedWire,
     ScriptRequest,
-    Wire,
     first_prompt,
     new_id,
     pieces,
@@ -65,7 +65,7 @@ _MESSAGE: Mapping[str, str] = {
 }
 
 
-class Gemini(Wire):
+class ScriptedGemini(ScriptedWire):
     name = "gemini"
     bad_key = _MESSAGE["UNAUTHENTICATED"]
 

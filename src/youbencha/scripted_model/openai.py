@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from youbencha.gateway.api import Action
+from youbencha.gateway.wires import Action
 from youbencha.json_lines import as_records
 from youbencha.scripted_model.format import ScriptedAnswer, StopReason
 from youbencha.scripted_model.wire import (
@@ -17,8 +17,8 @@ from youbencha.scripted_model.wire import (
     Message,
     Required,
     ScriptedMessage,
+    ScriptedWire,
     ScriptRequest,
-    Wire,
     first_prompt,
     json_text,
     new_id,
@@ -56,7 +56,7 @@ _OF_STATUS: Mapping[int, _Kind] = {
 """529 is not a status of this API, which uses 503 for the same."""
 
 
-class OpenAI(Wire):
+class ScriptedOpenAI(ScriptedWire):
     request_id_header = "x-request-id"
     bad_key = "Incorrect API key provided."
 
@@ -89,7 +89,7 @@ _FINISH: Mapping[StopReason, str] = {
 }
 
 
-class OpenAIChat(OpenAI):
+class ScriptedChat(ScriptedOpenAI):
     name = "openai-chat"
     closing = b"data: [DONE]\n\n"
 
@@ -197,7 +197,7 @@ _INCOMPLETE: Mapping[StopReason, str] = {
 """Why a response is incomplete, by stop reason; with any other, it is complete."""
 
 
-class OpenAIResponses(OpenAI):
+class ScriptedResponses(ScriptedOpenAI):
     name = "openai-responses"
 
     def problem_with(self, request: HttpRequest, action: Action) -> str | None:

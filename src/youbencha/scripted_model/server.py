@@ -12,8 +12,8 @@ from typing import Any, Self
 
 from aiohttp import web
 
-from youbencha.gateway.api import WireName, lower_names
-from youbencha.gateway.http import abort, url_of
+from youbencha.gateway.access import server_url
+from youbencha.gateway.wires import WireName, lower_names
 from youbencha.json_lines import loads
 from youbencha.scripted_model.answering import Decider, Kind, Reply, ScriptedEnding
 from youbencha.scripted_model.format import Script
@@ -83,7 +83,7 @@ class ScriptedModel:
         except OSError:
             await self._runner.cleanup()
             raise
-        self._url = url_of(self._host, self._runner.addresses[0][1])
+        self._url = server_url(self._host, self._runner.addresses[0][1])
         return self
 
     async def __aexit__(
@@ -128,9 +128,9 @@ class ScriptedModel:
             match reply.ending:
                 case ScriptedEnding.HANG:
                     await self._closing.wait()
-                    abort(request)
+                    _abort(request)
                 case ScriptedEnding.DROP:
-                    abort(request)
+                    _abort(request)
                 case ScriptedEnding.COMPLETE:
                     await response.write_eof()
         return response
@@ -142,6 +142,12 @@ class ScriptedModel:
             return
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._closing.wait(), seconds)
+
+
+def _abort(request: web.Request) -> None:
+    """Close the connection without ending the body, so that the client sees that it was cut off."""
+    if request.transport is not None:
+        request.transport.close()
 
 
 def _parsed(raw: bytes) -> Any:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from youbencha.gateway.api import Action, WireName
 from youbencha.gateway.sse import write_event
+from youbencha.gateway.wires import Action, WireName
 from youbencha.json_lines import as_records
 from youbencha.scripted_model.format import ScriptedAnswer, ScriptedUsage, working_directory
 
@@ -161,7 +161,7 @@ DELTAS = 4
 """The number of pieces of a text, enough to test whether a client joins them."""
 
 
-class Wire(ABC):
+class ScriptedWire(ABC):
     """One API: how a request is read, and how an answer is written."""
 
     name: ClassVar[WireName]

@@ -16,7 +16,7 @@ import pytest
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult, BaseAdapter
 from youbencha.adapters.base import complete_adapter
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.access import GatewayAccess
 from youbencha.testing.agent import MARKER, Agent, NotApplicable, Prepared, Situation
 
 LONG_MS = 120_000

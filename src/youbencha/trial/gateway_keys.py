@@ -22,7 +22,7 @@ from youbencha.trial.gateways import SharedGateways, open_gateway
 from youbencha.trial.results import LITELLM_LOG
 
 if TYPE_CHECKING:
-    from youbencha.gateway.api import GatewayAccess
+    from youbencha.gateway.access import GatewayAccess
     from youbencha.gateway.cassette.matching import Places
     from youbencha.gateway.gateway import Gateway
     from youbencha.gateway.heads import RequestHeads

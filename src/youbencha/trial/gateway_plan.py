@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, get_args
 from youbencha.adapters import BaseAdapter
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import get_evaluator
-from youbencha.gateway.api import Provider
+from youbencha.gateway.access import Provider
 from youbencha.gateway.upstreams import ConfiguredModel, Upstream, find_upstreams, key_names, read_secrets
 from youbencha.spec.gateway import CassetteSpec, GatewaySpec, GatewayType
 from youbencha.spec.loader import LoadedCase

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from youbencha.events import EventSink
 from youbencha.files import write_atomically
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.access import GatewayAccess
 from youbencha.gateway.cassette.matching import Places
 from youbencha.gateway.trial_keys import EndedKey, Finding, TrialKeys
 from youbencha.log.model import Usage

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from youbencha.events import EventSink, ProgressNote
-from youbencha.gateway.api import Provider
+from youbencha.gateway.access import Provider
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices

@@ -16,7 +16,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.evaluators import get_evaluator
 from youbencha.evaluators.base import AgentSandbox, EvaluatorSandbox, SandboxFactory, SandboxOptions
 from youbencha.events import EventSink, PhaseStarted, ProgressNote, WorkspaceReady
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.access import GatewayAccess
 from youbencha.process import Redactor
 from youbencha.progress import notes_to
 from youbencha.sandbox.base import FORWARD_PROXY_PORT, Sandbox

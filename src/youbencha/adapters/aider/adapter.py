@@ -18,11 +18,11 @@ from youbencha.adapters.cli_agent import (
     codes,
 )
 from youbencha.adapters.cli_agent.environment import provider_of
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.access import GatewayAccess
 from youbencha.process import Command, ProcessResult
 
 if TYPE_CHECKING:
-    from youbencha.gateway.api import Provider
+    from youbencha.gateway.access import Provider
 
 
 _ALIASES = {

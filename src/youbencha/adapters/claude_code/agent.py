@@ -45,13 +45,13 @@ from youbencha.adapters.cli_agent.adapter import removed_afterwards, scratch_dir
 from youbencha.adapters.cli_agent.verdict import RunEnding
 from youbencha.errors import ConfigError, Problem
 from youbencha.events import Event, ToolDecided, WarningRaised
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.access import GatewayAccess
 from youbencha.json_lines import Record, as_mapping, loads
 from youbencha.log.session import SessionRecord
 from youbencha.process import Command, Input, Limits, ProcessResult, Redactor, run
 
 if TYPE_CHECKING:
-    from youbencha.gateway.api import Provider
+    from youbencha.gateway.access import Provider
 
 
 _INHERITED = frozenset({

@@ -22,7 +22,7 @@ from youbencha.adapters.cli_agent.adapter import in_terminal
 from youbencha.adapters.cli_agent.locate import unknown_version
 from youbencha.errors import Problem
 from youbencha.files import PathNotAllowed, read_file, read_within
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.access import GatewayAccess
 from youbencha.process import Command, Input
 from youbencha.process.environment import PROXY
 

@@ -28,7 +28,7 @@ from youbencha.adapters.cli_agent.stream import OutputReader
 from youbencha.adapters.cli_agent.verdict import RunEnding, error_record, judge, process_warnings, session_warnings
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.events import UserText
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.access import GatewayAccess
 from youbencha.json_lines import BYTE_ORDER_MARK
 from youbencha.log.masking import without_secrets
 from youbencha.log.model import ErrorRecord, YouBenchaLog

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from youbencha.adapters.base import BaseAdapter
-from youbencha.gateway.api import PROVIDER_OF_PREFIX, GatewayAccess, Provider
+from youbencha.gateway.access import PROVIDER_OF_PREFIX, GatewayAccess, Provider
 from youbencha.process.environment import CERTIFICATES, PROXY, SYSTEM, has_password, select
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import TOOL_VARIABLES

@@ -27,7 +27,7 @@ from youbencha.evaluators.base import (
 )
 from youbencha.evaluators.judge.session import PROMPT, Attempt, JudgeAnswer, JudgeTask, Vote, cast_vote
 from youbencha.evaluators.judge.setup import Assertion, JudgeAgent, JudgeConfig, check_setup, choose_agent, uses_gateway
-from youbencha.gateway.api import Provider
+from youbencha.gateway.access import Provider
 from youbencha.log.masking import masked
 from youbencha.log.model import Usage, YouBenchaLog
 from youbencha.spec.testcase import AgentSpec

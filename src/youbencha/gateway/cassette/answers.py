@@ -15,9 +15,10 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, Field
 
-from youbencha.gateway.api import lower_names
 from youbencha.gateway.cassette.matching import SURROGATES, Forms, in_json, masked, masked_bytes, path_pattern
 from youbencha.gateway.sse import SseParser, write_event
+from youbencha.gateway.wires import WIRES, lower_names
+from youbencha.gateway.wires.base import DeltaField
 from youbencha.json_lines import dumps, loads
 from youbencha.process import Redactor
 from youbencha.spec.gateway import CassetteTiming
@@ -339,41 +340,14 @@ def _as_delays(chunks: Chunks) -> list[tuple[float, bytes]]:
     return [(max(0.0, ms - before), data) for before, (ms, data) in zip(befores, chunks, strict=False)]
 
 
-# A stream sends texts in pieces, over many events. Each of the four APIs has its own fields for them; the event itself
-# shows which API it is.
-
-Stream = tuple[object, ...]
-"""Identifies the text that a piece belongs to."""
-
-
-class DeltaField(NamedTuple):
-    """A field of an event with a piece of a text."""
-
-    stream: Stream
-    holder: dict[str, Any]
-    key: str
-    is_json: bool
-    """The whole text is JSON."""
-
-    @property
-    def text(self) -> str:
-        return str(self.holder[self.key])
+# A stream sends texts in pieces, over many events. Each API has its own fields for them; the event itself shows which
+# API it is.
 
 
 def delta_fields(data: Any) -> Iterator[DeltaField]:
     """Yield the pieces of texts in one event."""
-    if not isinstance(data, dict):
-        return
-    kind = data.get("type")
-    if kind == "content_block_delta":
-        yield from _anthropic(data)
-    elif isinstance(kind, str) and kind.endswith(".delta") and isinstance(data.get("delta"), str):
-        place = (kind, *(data.get(name) for name in ("item_id", "output_index", "content_index", "summary_index")))
-        yield DeltaField(place, data, "delta", "arguments" in kind)
-    for choice in _objects(data.get("choices")):
-        yield from _chat(choice)
-    for candidate in _objects(data.get("candidates")):
-        yield from _gemini(candidate)
+    for wire in WIRES.values() if isinstance(data, dict) else ():
+        yield from wire.delta_fields(data)
 
 
 def rewrite(fields: Sequence[DeltaField], spans: Sequence[Span]) -> None:
@@ -398,35 +372,3 @@ def rewrite(fields: Sequence[DeltaField], spans: Sequence[Span]) -> None:
             position = span.end
     for field, text in zip(fields, new, strict=True):
         field.holder[field.key] = text
-
-
-def _anthropic(data: dict[str, Any]) -> Iterator[DeltaField]:
-    delta = data.get("delta")
-    for key in ("text", "thinking", "partial_json"):
-        if isinstance(delta, dict) and isinstance(delta.get(key), str):
-            yield DeltaField(("block", data.get("index"), key), delta, key, key == "partial_json")
-
-
-def _chat(choice: dict[str, Any]) -> Iterator[DeltaField]:
-    delta, index = choice.get("delta"), choice.get("index")
-    if not isinstance(delta, dict):
-        return
-    for key in ("content", "reasoning_content", "reasoning", "refusal"):
-        if isinstance(delta.get(key), str):
-            yield DeltaField(("choice", index, key), delta, key, is_json=False)
-    for call in _objects(delta.get("tool_calls")):
-        function = call.get("function")
-        if isinstance(function, dict) and isinstance(function.get("arguments"), str):
-            yield DeltaField(("call", index, call.get("index")), function, "arguments", is_json=True)
-
-
-def _gemini(candidate: dict[str, Any]) -> Iterator[DeltaField]:
-    content = candidate.get("content")
-    for part in _objects(content.get("parts") if isinstance(content, dict) else None):
-        if isinstance(part.get("text"), str):
-            yield DeltaField(("candidate", candidate.get("index"), part.get("thought")), part, "text", is_json=False)
-
-
-def _objects(value: object) -> list[dict[str, Any]]:
-    """The objects of a list, without copying, because pieces are changed in place."""
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

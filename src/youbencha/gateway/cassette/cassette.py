@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.bounds import measure_request
 from youbencha.gateway.cassette.answers import (
     PlaceholderWriter,
     RecordedAnswer,
@@ -34,6 +33,7 @@ from youbencha.gateway.cassette.matching import (
 from youbencha.gateway.cassette.mismatch import Continuation, Mismatch, Outline, compare, find_position, outline
 from youbencha.gateway.cassette.store import VERSION, AnswersByTrial, CassetteStore, Recording, RecordingHead
 from youbencha.gateway.cassette.volatile import around
+from youbencha.gateway.wires import WIRES
 from youbencha.json_lines import as_mapping, dumps
 from youbencha.process import Redactor
 from youbencha.spec.gateway import CassetteMode, CassetteTiming
@@ -319,4 +319,4 @@ def read_contents(directory: Path) -> Contents:
 
 
 def _model(recording: Recording) -> str | None:
-    return measure_request(recording.wire, recording.path, recording.body, 0).model if recording.wire else None
+    return WIRES[recording.wire].measure(recording.path, recording.body, 0).model if recording.wire else None

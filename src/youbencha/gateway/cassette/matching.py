@@ -16,7 +16,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from youbencha.gateway.api import WireName
 from youbencha.gateway.cassette.volatile import (
     TOOL_PATTERNS,
     Name,
@@ -26,6 +25,7 @@ from youbencha.gateway.cassette.volatile import (
     pieces_of,
     prompt_patterns,
 )
+from youbencha.gateway.wires import WIRES, WireName
 from youbencha.json_lines import canonical
 from youbencha.process import Redactor
 
@@ -131,7 +131,7 @@ _DROPPED = frozenset({"metadata", "user", "prompt_cache_key", "safety_identifier
 _NEVER = frozenset({"cache_control"})
 """This affects the price, not the answer, and agents move it from message to message."""
 
-MESSAGES = ("messages", "input", "contents")
+MESSAGES = tuple(dict.fromkeys(wire.conversation for wire in WIRES.values()))
 """Keys of the conversation. It comes last, so that earlier placeholders keep their numbers when a message is added."""
 
 _SEALED = frozenset({"signature", "thoughtSignature", "thought_signature", "encrypted_content"})

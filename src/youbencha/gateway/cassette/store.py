@@ -19,10 +19,10 @@ from pydantic import BaseModel, Field, ValidationError
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import read_nofollow, replace_atomically
-from youbencha.gateway.api import WireName
 from youbencha.gateway.cassette.answers import AnswerFormat, RecordedAnswer
 from youbencha.gateway.cassette.matching import MESSAGES, CanonicalRequest, ModelRequest, messages_last
 from youbencha.gateway.cassette.mismatch import Continuation, messages_in
+from youbencha.gateway.wires import WireName
 from youbencha.json_lines import dumps, loads
 from youbencha.text import one_line, visible
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.api import Provider
+from youbencha.gateway.access import Provider
 from youbencha.gateway.upstreams import Upstream
 from youbencha.process.environment import PROGRAM, PROXY, TEMPORARY, select
 

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.http import url_of
+from youbencha.gateway.access import server_url
 from youbencha.gateway.litellm.config import StartPlan, plan_of_ours, plan_of_user
 from youbencha.gateway.upstreams import Upstream
 from youbencha.process import Command, ProcessResult, Redactor, Started, find_executable, run
@@ -128,7 +128,7 @@ class LiteLLM:
 
     async def _try(self, port: int, plan: StartPlan, client: ClientSession) -> ProcessResult | None:
         """Return None as soon as it is ready; otherwise how it ended."""
-        url = url_of(self._host, port)
+        url = server_url(self._host, port)
         running = self._spawn(plan, port)
         getting_ready = asyncio.create_task(_until_ready(client, url, plan.master_key))
         try:

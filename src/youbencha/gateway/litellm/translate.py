@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from youbencha.gateway.api import WireName
-from youbencha.gateway.fields import TOP_LEVEL, to_camel_case
+from youbencha.gateway.wires import Wire
+from youbencha.gateway.wires.base import to_camel_case
 from youbencha.json_lines import as_mapping, as_records
 
 _OF_PROVIDER = "llm_provider-"
@@ -76,7 +76,7 @@ QUERY = frozenset({"alt", "beta"})
 """What agents send. Anything else could only be meant for LiteLLM."""
 
 
-def unmetered_option(wire: WireName, body: object, model: str | None) -> str | None:
+def unmetered_option(wire: Wire, body: object, model: str | None) -> str | None:
     """Return a description of what cannot be metered in a request; None if there is nothing.
 
     LiteLLM has instructions for itself among the fields of a request (`api_base`, `fallbacks`, `extra_body`, …), and in
@@ -84,7 +84,7 @@ def unmetered_option(wire: WireName, body: object, model: str | None) -> str | N
     """
     if not isinstance(body, Mapping):
         return "a body that is not a JSON object"
-    fields = [name for name in body if name not in TOP_LEVEL[wire] and to_camel_case(name) not in TOP_LEVEL[wire]]
+    fields = [name for name in body if not {name, to_camel_case(name)} & wire.fields]
     fields += [f"metadata.{name}" for name in as_mapping(body.get("metadata")) if name != "user_id"]
     fields += [
         f"tools: {kind}" for tool in as_records(body.get("tools")) if (kind := str(tool.get("type"))[:3]) == "mcp"
