@@ -6,13 +6,15 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 from textual.pilot import Pilot
+from textual.widget import Widget
+from textual.widgets import Footer
+from textual.widgets._footer import FooterKey
 
 from screen_stories import DIFF, NOW, loop_story
 from youbencha.events import Event
 from youbencha.loop.control import LoopControl
 from youbencha.tui import app as screen_app
 from youbencha.tui.app import ScreenApp
-from youbencha.tui.row_view import RowView
 from youbencha.tui.screen import Screen
 
 
@@ -48,9 +50,11 @@ class Shown:
         self.app.tick()
         await self.pilot.pause()
 
-    def text(self, view: RowView | None = None) -> str:
+    def text(self, view: Widget | None = None) -> str:
         """What is visible in a part of the screen; by default, in the transcript."""
         view = view or self.app.transcript
+        if isinstance(view, Footer):
+            return "  ".join(f"{key.key_display} {key.description}" for key in view.query(FooterKey))
         return "\n".join(view.render_line(y).text.rstrip() for y in range(view.size.height))
 
     def all(self) -> str:

@@ -86,12 +86,16 @@ class Terminal:
         while self.process.poll() is None:
             assert time.monotonic() < until, self.output[-2000:]
             self._read()
-        self._read()
+        while self._read():  # a terminal holds more than what is read at once
+            pass
         return self.output[self.output.rindex(LEAVE) :]
 
-    def _read(self) -> None:
-        if select.select([self.fd], [], [], 0.02)[0]:
+    def _read(self) -> bool:
+        """Read what is there, if anything is."""
+        is_ready = bool(select.select([self.fd], [], [], 0.02)[0])
+        if is_ready:
             self.output += os.read(self.fd, 1_000_000)
+        return is_ready
 
     def write(self, keys: bytes) -> None:
         os.write(self.fd, keys)

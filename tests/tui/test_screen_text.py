@@ -135,7 +135,7 @@ async def test_hostile_text(size: tuple[int, int]) -> None:
                 for y in range(view.size.height):
                     strip = view.render_line(y)
                     assert strip.text.isprintable()
-                    assert strip.cell_length == view.size.width
+                    assert strip.cell_length == view.scrollable_content_region.width
             await shown.press("f")
         if size == (200, 60):
             assert "[red]markup[/red] [link=file:///etc/passwd]x[/link] [@click=app.exit]y[/]" in shown.text()

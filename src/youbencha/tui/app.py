@@ -1,34 +1,37 @@
 """The screen as a Textual app: layout, keys and refresh.
 
-Events are folded when they come (`model.py`). A timer looks whether something has changed, and repaints only that.
+Events are folded when they come (`transcript/model.py`). A timer looks whether something has changed, and repaints only
+that.
 """
 
 from __future__ import annotations
 
 import asyncio
+import io
+import os
 import re
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, ClassVar, TextIO
+from typing import ClassVar
 
+from rich.console import Console
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.driver import Driver
-from textual.filter import NoColor
-from textual.widgets import Input, Static
+from textual.widgets import Footer, Input, Static
 
 from youbencha.text import format_count, one_line, plural
 from youbencha.transcript.model import SearchHit
 from youbencha.transcript.session import Session
 from youbencha.tui.dialogs import DiffScreen, Help, Question
 from youbencha.tui.export import write_transcript
-from youbencha.tui.panels import Banner, FooterBar, HeaderBar, KeyHint, SessionList, waiting_text
+from youbencha.tui.panels import Banner, HeaderBar, SessionList, waiting_text
 from youbencha.tui.rows import Span, clean, spinner
 from youbencha.tui.screen import Screen
+from youbencha.tui.terminal import TerminalOutput, driver_with, has_colours
 from youbencha.tui.themes import DARK, PALETTES, Palette
 from youbencha.tui.transcript import TranscriptView
 
@@ -49,43 +52,51 @@ class ScreenApp(App[None]):
     #body { height: 1fr; }
     #sessions { width: 25%; min-width: 34; max-width: 50; }
     #transcript { width: 1fr; }
-    #banner, #footer { height: 1; }
-    #ask { display: none; height: 1; background: $panel; }
-    #label { width: auto; padding: 0 0 0 1; color: $primary; text-style: bold; background: $panel; }
-    #line { width: 1fr; height: 1; border: none; padding: 0; background: $panel; }
-    .narrow #sessions { display: none; }
-    .alone #sessions { display: none; }
+    #ask { display: none; height: 1; background: $surface; }
+    #label { width: auto; padding: 0 0 0 1; color: $primary; text-style: bold; background: $surface; }
+    #line { width: 1fr; height: 1; border: none; padding: 0; background: $surface; }
+    #sessions { scrollbar-background: $surface; scrollbar-background-hover: $surface; }
+    Footer { background: $surface; }
+    .narrow #sessions, .alone #sessions { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("h,left", "session(-1)"),
-        Binding("l,right", "session(1)"),
-        Binding("j,down", "move(1)"),
-        Binding("k,up", "move(-1)"),
-        Binding("pagedown,ctrl+f", "page(1)"),
-        Binding("pageup,ctrl+b", "page(-1)"),
-        Binding("g,home", "start"),
-        Binding("G,end", "end"),
-        Binding("enter,space", "fold"),
-        Binding("f", "fold_all"),
-        Binding("slash", "search"),
-        Binding("n", "hit(1)"),
-        Binding("N", "hit(-1)"),
-        Binding("p", "pause"),
-        Binding("s", "stop"),
-        Binding("ctrl+c", "stop", priority=True),
-        Binding("t", "try_now"),
-        Binding("colon", "guide"),
-        Binding("d", "diff"),
-        Binding("e", "export"),
-        Binding("T", "theme"),
-        Binding("question_mark", "help"),
-        Binding("q", "quit_screen"),
-        Binding("ctrl+q", "quit_screen", priority=True),
-        Binding("escape", "leave"),
+        Binding("question_mark", "help", "help", key_display="?"),
+        Binding("q", "quit_screen", "quit"),
+        Binding("ctrl+q", "quit_screen", show=False, priority=True),
+        Binding("s", "stop", "stop"),
+        Binding("ctrl+c", "stop", show=False, priority=True),
+        Binding("t", "try_now", "try now"),
+        Binding("p", "pause", "pause"),
+        Binding("p", "resume", "resume"),
+        Binding("h,left", "session(-1)", "browse", key_display="h l"),
+        Binding("l,right", "session(1)", show=False),
+        Binding("slash", "search", "search", key_display="/"),
+        Binding("enter,space", "fold", "fold", key_display="⏎"),
+        Binding("j,down", "move(1)", "move", key_display="j k"),
+        Binding("k,up", "move(-1)", show=False),
+        Binding("colon", "guide", "guide", key_display=":"),
+        Binding("d", "diff", "diff"),
+        Binding("e", "export", "export"),
+        Binding("pagedown,ctrl+f", "page(1)", show=False),
+        Binding("pageup,ctrl+b", "page(-1)", show=False),
+        Binding("g,home", "start", show=False),
+        Binding("G,end", "end", show=False),
+        Binding("f", "fold_all", show=False),
+        Binding("n", "hit(1)", show=False),
+        Binding("N", "hit(-1)", show=False),
+        Binding("T", "theme", show=False),
+        Binding("escape", "leave", show=False),
     ]
 
     def __init__(self, screen: Screen) -> None:
-        super().__init__()
+        no_color = os.environ.get("NO_COLOR")
+        if not has_colours():
+            os.environ["NO_COLOR"] = "1"  # Textual reads it only here
+        try:
+            super().__init__()
+        finally:
+            if no_color is None:
+                os.environ.pop("NO_COLOR", None)
         self.source, self.model = screen, screen.model
         self.title = screen.title
         self.shown_title = one_line(clean(screen.title), 200)
@@ -94,25 +105,38 @@ class ScreenApp(App[None]):
         """The index of the session that is shown."""
         self.finished = False
         self.stopping = False
+        self.asking = ""
+        self.output: TerminalOutput | None = None
         self._seen_version = -1
         self._seen_second = -1
         self._words = ""
         self._hits: list[SearchHit] = []
         """At the last search or jump: to search again with each event would take too long."""
-        self._said, self._said_until = "", 0.0
+        self._message, self._message_until = "", 0.0
         self._leaving = False
-        self.asking = ""
-        self.failure: BaseException | None = None
+        self._available: tuple[bool, ...] = ()
+        """Which actions were possible when the footer was drawn."""
         self.header, self.list = HeaderBar(id="header"), SessionList(id="sessions")
-        self.transcript, self.banner_row, self.footer = TranscriptView(), Banner(id="banner"), FooterBar(id="footer")
+        self.transcript, self.banner_row = TranscriptView(), Banner(id="banner")
+        self.footer = Footer(show_command_palette=False, compact=True)
         self.line, self.label = Input(id="line", select_on_focus=False), Static("", id="label", markup=False)
         self.ask = Horizontal(self.label, self.line, id="ask")
         self._factory = asyncio.get_running_loop().get_task_factory()
-        if not has_colours():
-            self._filters.append(NoColor())
+        self._error_text = io.StringIO()
+        # Textual's traceback has all variables, secrets included.
+        self.error_console = Console(file=self._error_text, width=500)
 
     def get_driver_class(self) -> type[Driver]:
-        return _non_blocking(super().get_driver_class())
+        driver = super().get_driver_class()
+        if sys.platform == "win32" or sys.__stderr__ is None:
+            return driver
+        self.output = TerminalOutput(sys.__stderr__)
+        return driver_with(driver, self.output)
+
+    def failure(self) -> str | None:
+        """Why the screen failed, if it did."""
+        lines = self._error_text.getvalue().split("\n")
+        return next((one_line(line) for line in reversed(lines) if line.strip()), None)
 
     def now(self) -> float:
         return self.source.clock()
@@ -160,20 +184,20 @@ class ScreenApp(App[None]):
         if self.finished and (self._leaving or not self.source.stay):
             self.exit()
             return
-        if getattr(self._driver, "is_behind", False):
+        if self.output is not None and self.output.is_behind:
             return
-        if getattr(self._driver, "dropped", False):
-            self._driver.dropped = False  # type: ignore[union-attr]
+        if self.output is not None and self.output.dropped:
+            self.output.dropped = False
             self.screen.refresh(layout=True)
         now = self.now()
         if self.transcript.following:
             self._follow_sessions()
         if self.transcript.is_stale():
             self.transcript.refresh_session(now)
-        if self.model.version != self._seen_version or int(now) != self._seen_second or self._said_until:
+        if self.model.version != self._seen_version or int(now) != self._seen_second or self._message_until:
             self._seen_version, self._seen_second = self.model.version, int(now)
             self.repaint_panels()
-        elif any(each.ended_at is None for each in self.model.sessions[-50:]):
+        else:
             self.list.repaint()  # its spinners
 
     def _follow_sessions(self) -> None:
@@ -190,15 +214,20 @@ class ScreenApp(App[None]):
     def repaint_panels(self) -> None:
         alone = len(self.model.sessions) <= 1 and self.model.loop is None and not self.source.expected
         self.screen_stack[0].set_class(alone, "alone")
-        for panel in (self.header, self.list, self.banner_row, self.footer):
-            panel.repaint()
+        self.header.refresh()
+        self.banner_row.refresh()
+        self.list.repaint()
+        available = tuple(self.check_action(action, ()) for action in _CONDITIONAL)
+        if available != self._available:
+            self._available = available
+            self.refresh_bindings()
 
     def show_session(self, index: int, *, follow: bool = False) -> None:
         if not 0 <= index < len(self.model.sessions):
             return
         self.shown = index
         self.transcript.show(self.model.sessions[index], self.now(), follow=follow)
-        self.list.follow_selected()
+        self.list.show_selected()
         self.repaint_panels()
 
     def on_transcript_view_moved(self) -> None:
@@ -208,7 +237,7 @@ class ScreenApp(App[None]):
 
     def say(self, text: str) -> None:
         """Show a message for a few seconds."""
-        self._said, self._said_until = text, time.monotonic() + _SAID_S  # the clock of a replay may be faster
+        self._message, self._message_until = text, time.monotonic() + _MESSAGE_S  # the clock of a replay may be faster
         self.repaint_panels()
 
     def banner(self) -> tuple[Spans, Spans]:
@@ -226,9 +255,9 @@ class ScreenApp(App[None]):
     def _just_said(self) -> Spans:
         if self.stopping and not self.finished:
             return (("stopping …", "warning"),)
-        if self._said_until > time.monotonic():
-            return ((self._said, "text"),)
-        self._said_until = 0.0
+        if self._message_until > time.monotonic():
+            return ((self._message, "text"),)
+        self._message_until = 0.0
         return ()
 
     def _state_text(self) -> Spans:
@@ -266,30 +295,21 @@ class ScreenApp(App[None]):
         ]
         return ((" · ".join(part for part in parts if part), "dim"),)
 
-    def can_try_now(self) -> bool:
-        """Whether the loop waits for something that `t` can end."""
-        controls, waiting = self.source.controls, self.model.waiting
-        return controls is not None and not controls.paused and waiting is not None
-
-    def hints(self) -> list[KeyHint]:
-        """The keys that do something now."""
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
+        """Whether a key does something now."""
         controls = None if self.finished else self.source.controls
-        many = len(self.model.sessions) > 1
-        hints = [
-            KeyHint("h l", "browse", "session(1)", 4) if many else None,
-            KeyHint("j k", "move", "move(1)", 6),
-            KeyHint("⏎", "fold", "fold", 4),
-            KeyHint("/", "search", "search", 5),
-            KeyHint("t", "try now", "try_now", 1) if self.can_try_now() else None,
-            KeyHint("p", "resume" if controls.paused else "pause", "pause", 3) if controls else None,
-            KeyHint(":", "guide", "guide", 3) if controls and not self.source.recorded else None,
-            KeyHint("d", "diff", "diff", 3) if self.source.diff else None,
-            KeyHint("e", "export", "export", 7),
-            KeyHint("s", "stop", "stop", 2) if not self.finished else None,
-            KeyHint("?", "help", "help", 1),
-            KeyHint("q", "quit", "quit_screen", 0),
-        ]
-        return [hint for hint in hints if hint is not None]
+        match action:
+            case "session":
+                return len(self.model.sessions) > 1
+            case "pause" | "resume":
+                return controls is not None and controls.paused == (action == "resume")
+            case "try_now":  # the loop waits for something that can be ended
+                return controls is not None and not controls.paused and self.model.waiting is not None
+            case "guide":
+                return controls is not None and not self.source.recorded
+            case "diff":
+                return self.source.diff is not None
+        return True
 
     # -- moving ----------------------------------------------------------------------------------------------------
 
@@ -332,15 +352,14 @@ class ScreenApp(App[None]):
         self._ask("/")
 
     def action_guide(self) -> None:
-        if self.source.controls is not None and not self.source.recorded:
-            self._ask(":")
+        self._ask(":")
 
     def _ask(self, what: str) -> None:
         self.asking = what
         self.label.update(_ASKING[what])
         self.line.value = ""
         self.ask.display = True
-        self.set_focus(self.line)  # at once, unlike `focus`
+        self.set_focus(self.line)
 
     async def on_event(self, event: events.Event) -> None:
         """Handle each key before the next one.
@@ -350,8 +369,12 @@ class ScreenApp(App[None]):
         """
         if not isinstance(event, events.Key) or len(self.screen_stack) > 1:
             await super().on_event(event)
-        elif not await self._check_bindings(event.key, priority=True):
-            await (self._edit(event) if self.ask.display else self._check_bindings(event.key))
+        elif self.ask.display and event.key not in _ALWAYS:
+            await self._edit(event)
+        else:
+            for action in _APP_KEYS.get(event.key, ()):
+                if await self.run_action(action):
+                    break
 
     async def _edit(self, event: events.Key) -> None:
         """Change the line of input."""
@@ -362,8 +385,8 @@ class ScreenApp(App[None]):
         elif event.is_printable and event.character:
             self.line.insert_text_at_cursor(event.character)
         else:
-            for binding in self.line._bindings.key_to_bindings.get(event.key, ()):
-                await self.run_action(binding.action, self.line)
+            for action in _INPUT_KEYS.get(event.key, ()):
+                await self.run_action(action, self.line)
 
     def _submit(self, value: str) -> None:
         what = self.asking
@@ -383,7 +406,7 @@ class ScreenApp(App[None]):
         self._search("")
 
     def _search(self, words: str) -> None:
-        self._words, self._said_until = words, 0.0
+        self._words, self._message_until = words, 0.0
         exact = words != words.lower()
         self.transcript.pattern = re.compile(re.escape(words), 0 if exact else re.IGNORECASE) if words else None
         if words and not self._jump(1, here=True):
@@ -417,18 +440,17 @@ class ScreenApp(App[None]):
     # -- control ---------------------------------------------------------------------------------------------------
 
     def action_pause(self) -> None:
-        controls = self.source.controls
-        if controls is None or self.finished:
-            return
-        if controls.paused:
-            controls.resume()
-            self.say("resumed")
-        else:
-            controls.pause()
+        if self.source.controls is not None:
+            self.source.controls.pause()
         self.repaint_panels()
 
+    def action_resume(self) -> None:
+        if self.source.controls is not None:
+            self.source.controls.resume()
+            self.say("resumed")
+
     def action_try_now(self) -> None:
-        if self.source.controls is not None and self.can_try_now():
+        if self.source.controls is not None:
             self.source.controls.try_now()
             self.say("trying now")
 
@@ -468,13 +490,6 @@ class ScreenApp(App[None]):
         self._leaving = answer is not None
         self._stop(answer)
 
-    def _fatal_error(self) -> None:
-        """Called by Textual after an unexpected error. Its own traceback has all variables, secrets included."""
-        self.failure = sys.exception()
-        if self.source.missed is None:  # another error may follow while the screen closes
-            self.source.missed = []
-        self.panic()
-
     def work_ended(self) -> None:
         """The work has ended: the screen closes, or stays with the final state."""
         self.finished, self._seen_version = True, -1
@@ -504,66 +519,9 @@ class ScreenApp(App[None]):
         self.push_screen(Help(HELP))
 
 
-def _non_blocking(driver: type[Driver]) -> type[Driver]:
-    """Return a driver that never waits for the terminal, as Textual's own drivers do: the work runs in the same loop.
-
-    They wait if a connection hangs; and for ever if the terminal is gone, because an error ends their writing thread.
-    """
-
-    class NonBlockingDriver(driver):  # type: ignore[misc,valid-type]
-        dropped = False
-        """Something was not written, so that the whole screen has to be painted again."""
-
-        def __init__(self, *args: Any, **options: Any) -> None:
-            super().__init__(*args, **options)
-            self._file = _TerminalFile(vars(self)["_file"])
-
-        @property
-        def is_behind(self) -> bool:
-            return self._writer_thread is not None and self._writer_thread._queue.qsize() > _MOST_WAITING
-
-        def write(self, data: str) -> None:
-            if self._writer_thread is not None and self._writer_thread._queue.full():
-                self.dropped = True
-            else:
-                super().write(data)
-
-    return NonBlockingDriver
-
-
-class _TerminalFile:
-    """The file of a terminal. If the terminal is gone, what is written is dropped."""
-
-    def __init__(self, file: TextIO) -> None:
-        self._file = file
-        self.fileno, self.isatty = file.fileno, file.isatty
-
-    def write(self, text: str) -> None:
-        with suppress(OSError):
-            self._file.write(text)
-
-    def flush(self) -> None:
-        with suppress(OSError):
-            self._file.flush()
-
-
-def has_colours() -> bool:
-    """Whether the terminal has colours, by its description; if there is none, it is taken for a modern one."""
-    try:
-        import curses
-    except ImportError:
-        return True
-    try:
-        curses.setupterm(fd=2)
-        return curses.tigetnum("colors") > 0
-    except (OSError, curses.error):
-        return True
-
-
-_SAID_S = 5.0
-_MOST_WAITING = 5
-"""Pieces for the terminal that wait, after which nothing more is painted. Textual's queue holds 30."""
+_MESSAGE_S = 5.0
 _STOPPING = "What is running now is ended; what it has done stays."
+_CONDITIONAL = ("session", "pause", "resume", "try_now", "guide", "diff")
 _ASKING = {"/": "search ", ":": "for the next prompt "}
 
 HELP = [
@@ -583,3 +541,17 @@ HELP = [
     ("T", "theme: dark, light, high contrast"),
     ("q", "quit (asks first, while something runs)"),
 ]
+
+
+def _actions_by_key(bindings: list[BindingType]) -> dict[str, list[str]]:
+    actions: dict[str, list[str]] = {}
+    for binding in bindings:
+        assert isinstance(binding, Binding)
+        for key in binding.key.split(","):
+            actions.setdefault(key, []).append(binding.action)
+    return actions
+
+
+_APP_KEYS, _INPUT_KEYS = _actions_by_key(ScreenApp.BINDINGS), _actions_by_key(Input.BINDINGS)
+_ALWAYS = frozenset({"ctrl+c", "ctrl+q"})
+"""Keys that are commands even in the line of input."""

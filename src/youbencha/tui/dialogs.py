@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from youbencha.errors import YouBenchaError
 from youbencha.text import plural
-from youbencha.tui.row_view import PanelView, RowView
+from youbencha.tui.row_view import Panel, RowView
 from youbencha.tui.rows import ScreenRow, clean, fit
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ class DiffRows(RowView):
     def set_text(self, diff: str) -> None:
         self._lines = diff.splitlines() or ["no changes"]
         self.files = [row for row, line in enumerate(self._lines) if line.startswith("diff --git ")]
+        self.jump(0)
         self.repaint()
 
     def count_rows(self) -> int:
@@ -117,11 +118,11 @@ _DIFF_STYLES = (
 )  # fmt: skip
 
 
-class DiffTitle(PanelView):
+class DiffTitle(Panel):
     text = "Diff so far"
 
-    def row_at(self, index: int) -> ScreenRow:
-        return ScreenRow(((self.text, "strong"),), (("j k  space  g G  [ ] file  r reload  esc close", "dim"),))
+    def rows(self) -> Sequence[ScreenRow]:
+        return [ScreenRow(((self.text, "strong"),), (("j k  space  g G  [ ] file  r reload  esc close", "dim"),))]
 
 
 class DiffScreen(ModalScreen[None]):
@@ -131,7 +132,7 @@ class DiffScreen(ModalScreen[None]):
 
     DEFAULT_CSS = """
     DiffScreen { background: $background; }
-    DiffScreen #diff-title { height: 1; dock: top; }
+    DiffScreen #diff-title { dock: top; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,d,q", "close"),
@@ -167,7 +168,7 @@ class DiffScreen(ModalScreen[None]):
         except YouBenchaError as error:  # an agent may have removed the repository
             self._rows.set_text(str(error))
         self._title.text = f"Diff so far · {plural(len(self._rows.files), 'file')}"
-        self._title.repaint()
+        self._title.refresh()
 
     def action_close(self) -> None:
         self.dismiss(None)

@@ -70,8 +70,6 @@ class Screen:
         self.fallback = fallback
         """Takes the events of `sink` after the screen has failed."""
         self.failed = False
-        self.missed: list[Event] | None = None
-        """Events between a failure and the end of the screen, when nothing can be printed yet."""
         self.clock = clock
         self.model = Transcript(retention=LIVE)
 
@@ -79,8 +77,6 @@ class Screen:
         """Take an event of the loop, or of the only trial."""
         if self.failed and self.fallback is not None:
             self.fallback(event)
-        elif self.missed is not None:
-            self.missed.append(event)
         else:
             self.model.take(event)
 
@@ -133,9 +129,10 @@ async def _show(app: ScreenApp) -> None:
         app.exit()
         await asyncio.wait([display])
         raise
-    if (failure := display.exception() or app.failure) is not None:
-        what = one_line(f"{type(failure).__name__}: {failure}")
-        print(f"The screen failed ({what}). The work goes on without it; Ctrl-C stops it.", file=sys.stderr)
-        missed, app.source.missed, app.source.failed = app.source.missed or [], None, True
-        for event in missed:
-            app.source.sink(event)
+    finally:
+        if app.output is not None:
+            app.output.close()
+    error = display.exception()
+    if reason := one_line(f"{type(error).__name__}: {error}") if error else app.failure():
+        print(f"The screen failed ({reason}). The work continues without it; Ctrl-C stops it.", file=sys.stderr)
+        app.source.failed = True

@@ -163,8 +163,8 @@ class TranscriptView(RowView):
         self._layout = Layout(session, self.text_cells, self._folded)
         self._layout.update(now)
         self.following, self.cursor = follow, None if follow else self._layout.first()
-        self.top = self.last_top if follow else 0
         self._seen, self.unseen = self._layout.total, 0
+        self.jump(self.last_top if follow else 0)
         self.repaint()
 
     def is_stale(self) -> bool:
@@ -181,9 +181,10 @@ class TranscriptView(RowView):
         gone = layout.update(now)
         total = layout.total
         if self.following:
-            self.top, self._seen, self.unseen = self.last_top, total, 0
+            self._seen, self.unseen = total, 0
+            self.jump(self.last_top)
         else:
-            self.top = max(0, self.top - gone)
+            self.jump(self.top - gone)
             self.unseen = total - self._seen
             self.cursor = max(self.cursor or 0, layout.first())
         self.repaint()
@@ -194,7 +195,7 @@ class TranscriptView(RowView):
         at_top = self._layout.entry_at(self.top)
         self._layout = Layout(self._layout.session, self.text_cells, self._folded)
         self._layout.update(now)
-        self.top = self.last_top if self.following else min(self._layout.rows_of(at_top).start, self.last_top)
+        self.jump(self.last_top if self.following else self._layout.rows_of(at_top).start)
         self.repaint()
 
     def _folded(self, entry: TranscriptEntry) -> bool:
@@ -215,7 +216,7 @@ class TranscriptView(RowView):
     def is_selected(self, index: int) -> bool:
         return self.cursor is not None and self._layout is not None and index in self._layout.rows_of(self.cursor)
 
-    def matches(self) -> re.Pattern[str] | None:
+    def highlighted(self) -> re.Pattern[str] | None:
         return self.pattern
 
     # -- moving ----------------------------------------------------------------------------------------------------
@@ -237,7 +238,7 @@ class TranscriptView(RowView):
         self.following, self.cursor, self.unseen = True, None, 0
         if self._layout is not None:
             self._seen = self._layout.total
-        self.top = self.last_top
+        self.jump(self.last_top)
         self.post_message(self.Moved())
 
     def move(self, step: int) -> None:
@@ -271,13 +272,13 @@ class TranscriptView(RowView):
         if len(rows) < self.size.height:
             self.show_rows(rows.start - (self.cursor == layout.first()), rows.stop - 1)
         else:
-            self.top = min(rows.start, self.last_top)
+            self.jump(rows.start)
         self.repaint()
         self.post_message(self.Moved())
 
     def go_to_start(self) -> None:
         if self._layout is not None:
-            self.top = 0
+            self.jump(0)
             self.select(self._layout.first())
 
     # -- folding ---------------------------------------------------------------------------------------------------
@@ -296,7 +297,7 @@ class TranscriptView(RowView):
         if entry_id is not None:
             self.select(entry_id)
         else:
-            self.top = self.last_top
+            self.jump(self.last_top)
             self.repaint()
 
     def unfold(self, entry_id: int, now: float) -> None:
@@ -311,17 +312,12 @@ class TranscriptView(RowView):
         if self._layout is not None:
             at_top = self._layout.entry_at(self.top)
             self._layout.update(now, folding=True)
-            self.top = self.last_top if self.following else min(self._layout.rows_of(at_top).start, self.last_top)
+            self.jump(self.last_top if self.following else self._layout.rows_of(at_top).start)
         self.repaint()
 
     def on_click(self, event: events.Click) -> None:
-        if self._layout is None:
-            return
         index = self.top + event.y
-        if event.x >= self.size.width - 1:
-            self.top = self.last_top * event.y // max(1, self.size.height - 1)
-            self.scroll_rows(0)
-        elif index < len(self._layout):
+        if self._layout is not None and index < len(self._layout):
             self.app.fold(self._layout.entry_at(index))
 
     def on_resize(self) -> None:
