@@ -21,7 +21,7 @@ from youbencha.report.charts import frontier_chart
 from youbencha.report.leaderboard import Leaderboard, make_leaderboard
 from youbencha.report.leaderboard_document import Grouping
 from youbencha.report.leaderboard_formats import CSV_COLUMNS, ArenaFormat, render_leaderboard
-from youbencha.report.leaderboard_html import MOST_TRIALS
+from youbencha.report.leaderboard_html import MAX_TRIALS
 from youbencha.store.read import load_runs
 
 HOSTILE = "\x1b[2J\u202e<script>alert(1)</script>\"'><img src=x onerror=x>|`*_[a](b)\n::error::x\r\n=cmd()"
@@ -131,7 +131,7 @@ def test_links_lead_to_the_files_of_a_trial(board: Leaderboard, tmp_path: Path) 
 
 
 def test_a_page_of_many_trials_is_bounded(tmp_path: Path) -> None:
-    run = write_run(tmp_path, [meta("a", "t", n) for n in range(1, MOST_TRIALS + 3)])
+    run = write_run(tmp_path, [meta("a", "t", n) for n in range(1, MAX_TRIALS + 3)])
     text = render(make_leaderboard(load_runs([run])), ArenaFormat.HTML)
     assert "2 more trials: in the formats json and csv" in text
 

@@ -12,7 +12,7 @@ import pytest
 from test_report_html import URL_ATTRIBUTES, Page
 
 from youbencha.report.charts import Axis, Measured, intervals_picture, round_step, rounds_picture, task_picture
-from youbencha.report.comparison_html import MOST_TASKS, MOST_TRIALS, render_comparison_html
+from youbencha.report.comparison_html import MAX_TASKS, MAX_TRIALS, render_comparison_html
 from youbencha.report.comparison_model import ComparisonReport
 from youbencha.stats.model import DifferenceInterval
 from youbencha.text import visible
@@ -146,7 +146,7 @@ def test_of_many_tasks_those_with_small_differences_are_folded() -> None:
     page = page_of("200 tasks")
     assert len([each for each in page.all("details") if each.get("class") == "duel"]) == 200
     assert len([each for each in page.all("details") if each.get("class") == "between"]) == 1
-    assert f"{200 - MOST_TASKS} tasks with differences from " in page.words
+    assert f"{200 - MAX_TASKS} tasks with differences from " in page.words
     assert not [each for each in page_of("six tasks").all("details") if each.get("class") == "between"]
 
 
@@ -159,9 +159,9 @@ def test_links_to_both_diffs_and_transcripts_relative_to_the_page() -> None:
 
 
 def test_only_the_first_of_many_trials_are_listed() -> None:
-    page = Page(render_comparison_html(sample.report(sample.pair(1, MOST_TRIALS + 5)), RELATIVE))
+    page = Page(render_comparison_html(sample.report(sample.pair(1, MAX_TRIALS + 5)), RELATIVE))
     assert "10 more trials: in the format json" in page.words
-    assert len([each for each in page.all("a") if (each["href"] or "").endswith("/diff.patch")]) == 2 * MOST_TRIALS
+    assert len([each for each in page.all("a") if (each["href"] or "").endswith("/diff.patch")]) == 2 * MAX_TRIALS
 
 
 def test_the_confidence_sequence_is_shown_only_if_it_ended_the_run() -> None:

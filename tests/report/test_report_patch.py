@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sample
 
-from youbencha.report.patch import LONGEST_LINE, MOST_FILES, MOST_LINES, MOST_LINES_OF_A_FILE, read_patch
+from youbencha.report.patch import MAX_FILE_LINES, MAX_FILES, MAX_LINE, MAX_LINES, read_patch
 
 
 def test_files_of_a_patch() -> None:
@@ -83,20 +83,20 @@ def test_an_empty_file_and_one_with_spaces_in_its_name() -> None:
 def test_many_lines() -> None:
     patch = read_patch(sample.big_patch(8, 1500))
     assert patch.additions == 12_000
-    assert len(patch.files[0].rows) == MOST_LINES_OF_A_FILE
-    assert patch.files[0].left_out == 1501 - MOST_LINES_OF_A_FILE
-    assert sum(len(file.rows) for file in patch.files) == MOST_LINES
+    assert len(patch.files[0].rows) == MAX_FILE_LINES
+    assert patch.files[0].left_out == 1501 - MAX_FILE_LINES
+    assert sum(len(file.rows) for file in patch.files) == MAX_LINES
     assert (patch.files[-1].rows, patch.files[-1].left_out) == ([], 1500)
 
 
 def test_many_files() -> None:
-    patch = read_patch(sample.big_patch(MOST_FILES + 7, 1))
-    assert (len(patch.files), patch.files_left_out, patch.additions) == (MOST_FILES, 7, MOST_FILES + 7)
+    patch = read_patch(sample.big_patch(MAX_FILES + 7, 1))
+    assert (len(patch.files), patch.files_left_out, patch.additions) == (MAX_FILES, 7, MAX_FILES + 7)
 
 
 def test_a_long_line_is_cut() -> None:
     text = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+" + "x" * 100_000 + "\n"
-    assert len(read_patch(text).files[0].rows[1].text) == LONGEST_LINE
+    assert len(read_patch(text).files[0].rows[1].text) == MAX_LINE
 
 
 @pytest.mark.parametrize(

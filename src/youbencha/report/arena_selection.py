@@ -26,12 +26,12 @@ def _task(trial: Listed, pattern: str) -> bool:
     return fnmatchcase(trial.key.task, pattern)
 
 
-def _category_of(trial: Listed) -> str | None:
+def _category_name(trial: Listed) -> str | None:
     return trial.meta.category if isinstance(trial, ArenaTrial) else trial.category
 
 
 def _category(trial: Listed, pattern: str) -> bool:
-    category = _category_of(trial)
+    category = _category_name(trial)
     return category is not None and fnmatchcase(category, pattern)
 
 
@@ -43,13 +43,13 @@ def in_category(category: str | None, patterns: Iterable[str]) -> bool:
 
 
 def _not_in_categories(trial: Listed, patterns: str) -> bool:
-    return not in_category(_category_of(trial), patterns.split(","))
+    return not in_category(_category_name(trial), patterns.split(","))
 
 
 def category_rules(results: ArenaResults, patterns: Sequence[str]) -> list[str]:
     """Return the rules that exclude all other categories. Raises YouBenchaError if a pattern matches no trial."""
     listed: list[Listed] = [*results.trials, *results.unfinished]
-    categories = set(map(_category_of, listed))
+    categories = set(map(_category_name, listed))
     for pattern in patterns:
         if not any(in_category(category, [pattern]) for category in categories):
             known = sorted(filter(None, categories))
@@ -180,8 +180,8 @@ def _with(results: ArenaResults, listed: Iterable[Listed]) -> ArenaResults:
     listed = list(listed)
     return replace(
         results,
-        trials=tuple(each for each in listed if isinstance(each, ArenaTrial)),
-        unfinished=tuple(each for each in listed if isinstance(each, UnfinishedTrial)),
+        trials=tuple(trial for trial in listed if isinstance(trial, ArenaTrial)),
+        unfinished=tuple(trial for trial in listed if isinstance(trial, UnfinishedTrial)),
     )
 
 
@@ -190,7 +190,7 @@ def _parsed(rule: str) -> tuple[RuleKind, str]:
     kind = RULES.get(name)
     if kind is not None and kind.check(value):
         return kind, value
-    known = ", ".join(f"{each}={kind.value}" if kind.value else each for each, kind in RULES.items())
+    known = ", ".join(f"{name}={kind.value}" if kind.value else name for name, kind in RULES.items())
     message = f"'{rule}' is not a rule for --exclude."
     near = None if name in RULES else did_you_mean(name, RULES)
     hint = f"{near[0].upper() + near[1:]} " if near else ""

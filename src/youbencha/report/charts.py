@@ -63,7 +63,7 @@ def round_step(length: float, most: int) -> float:
 _MAX_LABELS = 30
 _MANY_ROUNDS = 400
 """A picture has no room for more points."""
-_LARGEST_DOT = 7.0
+_MAX_RADIUS = 7.0
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def task_picture(task: TaskComparison) -> TaskPicture:
 def _dots(trials: Sequence[ComparedTrial]) -> Iterator[Dot]:
     counted = Counter(round(score, 3) for score in _valid_scores(trials))
     for score, number in sorted(counted.items()):
-        radius = min(2.6 * math.sqrt(number), _LARGEST_DOT)
+        radius = min(2.6 * math.sqrt(number), _MAX_RADIUS)
         yield Dot(SCORES.at(score), round(radius, 1), f"{plural(number, 'trial')} with {score:.3f}")
 
 
@@ -171,7 +171,7 @@ def _scores(trials: Sequence[ComparedTrial]) -> str:
 
 
 def _valid_scores(trials: Sequence[ComparedTrial]) -> list[float]:
-    return [min(each.score, 1.0) for each in trials if each.valid is not False and each.score is not None]
+    return [min(trial.score, 1.0) for trial in trials if trial.valid is not False and trial.score is not None]
 
 
 @dataclass(frozen=True)
@@ -276,7 +276,7 @@ def frontier_chart(agents: Iterable[Row]) -> Chart | None:
     return replace(
         _FRAME,
         x_ticks=tuple(Tick(scale(value), format_usd(value)) for value in scale.ticks()),
-        y_ticks=tuple(Tick(_height_of(value), f"{value:.2f}") for value in (0.0, 0.25, 0.5, 0.75, 1.0)),
+        y_ticks=tuple(Tick(_score_height(value), f"{value:.2f}") for value in (0.0, 0.25, 0.5, 0.75, 1.0)),
         points=tuple(_apart(points)),
         frontier=" ".join(f"{point.x:.1f},{point.y:.1f}" for point in on_it),
         log_scale=scale.log,
@@ -284,7 +284,7 @@ def frontier_chart(agents: Iterable[Row]) -> Chart | None:
     )
 
 
-def _height_of(score: float) -> float:
+def _score_height(score: float) -> float:
     return _FRAME.bottom - score * (_FRAME.bottom - _FRAME.top)
 
 
@@ -310,7 +310,7 @@ class _Scale:
     def ticks(self) -> list[float]:
         if self.log:
             decades = range(round(math.log10(self.low)), round(math.log10(self.high)) + 1)
-            return [10.0**each for each in decades]
+            return [10.0**decade for decade in decades]
         step = round_step(self.high, most=6)
         return [step * number for number in range(int(self.high / step) + 1)]
 
@@ -318,14 +318,14 @@ class _Scale:
 def _point(row: Row, x: float, score: float) -> Point:
     label = one_line(row.agent, 32)
     to_the_left = x + 10 + len(label) * _CHARACTER > _FRAME.right
-    y = _height_of(score)
+    y = _score_height(score)
     return Point(
         label=label,
         on_frontier=row.on_frontier,
         x=x,
         y=y,
-        low=y if row.score.low is None else _height_of(row.score.low),
-        high=y if row.score.high is None else _height_of(row.score.high),
+        low=y if row.score.low is None else _score_height(row.score.low),
+        high=y if row.score.high is None else _score_height(row.score.high),
         label_x=x - 10 if to_the_left else x + 10,
         label_y=y - 10,  # above the line of the frontier
         anchor="end" if to_the_left else "start",

@@ -36,8 +36,8 @@ from youbencha.report.comparison_sides import (
 from youbencha.report.contestants import Pair, Pairs, Source, baseline_pairs
 from youbencha.report.leaderboard import (
     Leaderboard,
+    capped_score,
     listed,
-    score_of,
 )
 from youbencha.report.until_decided import SequenceJudge, find_recorded_run, is_recorded, single_look_warnings
 from youbencha.stats.comparison import compare_values, compare_with_missing
@@ -51,7 +51,7 @@ from youbencha.store.read import ArenaResults, ArenaTrial
 from youbencha.text import one_line, plural
 from youbencha.workspace.run_dir import ARTIFACTS
 
-_MOST_K = 10
+_MAX_K = 10
 
 
 def make_comparison(pairs: Pairs, rules: Sequence[str] = (), *, margin: float | None = None) -> ComparisonReport:
@@ -131,7 +131,7 @@ class _Judging(NamedTuple):
             difference=difference,
             p_adjusted=difference.p_value,
             decided_early=early,
-            more_trials_cost_usd=_cost_of(difference.more_trials, one, two),
+            more_trials_cost_usd=_estimate_cost(difference.more_trials, one, two),
             pass_rate=pass_rate,
             cost_usd=self._values(first, second, common, lambda meta: meta.total_cost_usd),
             duration_s=self._values(first, second, common, lambda meta: meta.duration_s),
@@ -147,7 +147,7 @@ class _Judging(NamedTuple):
             ),
         )
 
-    def _scores(self, first: Side, second: Side, figure: Figure = score_of) -> Difference:
+    def _scores(self, first: Side, second: Side, figure: Figure = capped_score) -> Difference:
         trials = trials_of_both(first, second, figure)
         return compare_with_missing(trials, margin=self.margin, confidence=self.confidence)
 
@@ -175,7 +175,7 @@ def _compared(side: Side, tasks: Sequence[str], most_k: int) -> ComparedAgent:
 def _most_k(first: Side, second: Side, tasks: Iterable[str]) -> int:
     """Return how many trials each has of each task, of which it is known whether they were solved."""
     sizes = [len(known_figures(side.by_task[task], is_solved)) for side in (first, second) for task in tasks]
-    return min([*sizes, _MOST_K]) if sizes else 0
+    return min([*sizes, _MAX_K]) if sizes else 0
 
 
 def _task(task: str, first: Sequence[ArenaTrial], second: Sequence[ArenaTrial]) -> TaskComparison:
@@ -184,7 +184,7 @@ def _task(task: str, first: Sequence[ArenaTrial], second: Sequence[ArenaTrial]) 
 
 
 def _task_result(trials: Sequence[ArenaTrial]) -> TaskResult:
-    scores, solved = known_figures(trials, score_of), known_figures(trials, is_solved)
+    scores, solved = known_figures(trials, capped_score), known_figures(trials, is_solved)
     return TaskResult(
         trials=tuple(map(_trial, trials)),
         scored=len(scores),
@@ -204,7 +204,7 @@ def _trial(trial: ArenaTrial) -> ComparedTrial:
         directory=trial.directory,
         outcome=meta.outcome,
         valid=meta.valid,
-        score=score_of(meta),
+        score=capped_score(meta),
         started_at=meta.started_at,
         diff=_existing(f"{trial.directory}/{PATCH_FILE}"),
         transcript=_existing(f"{trial.directory}/{ATTEMPTS_DIR}/{attempt}/{ARTIFACTS}/{LOG_FILE}"),
@@ -215,7 +215,7 @@ def _existing(path: str) -> str | None:
     return path if os.path.lexists(path) else None
 
 
-def _cost_of(trials: int | None, first: ComparedAgent, second: ComparedAgent) -> float | None:
+def _estimate_cost(trials: int | None, first: ComparedAgent, second: ComparedAgent) -> float | None:
     """Return what more trials would cost, half of them of each."""
     costs = first.figures.cost_per_trial_usd, second.figures.cost_per_trial_usd
     if trials is None or costs[0] is None or costs[1] is None:
@@ -242,7 +242,7 @@ def comparability_warnings(first: ByTask, second: ByTask, tasks: Sequence[str]) 
             yield f"Not comparable: the trials of both {problem} on {listed(different)}."
     yield from _identities(first, second, tasks)
     both = (*_of(first, tasks), *_of(second, tasks))
-    if flagged := sum(bool(each.meta.evidence) for each in both):
+    if flagged := sum(bool(trial.meta.evidence) for trial in both):
         yield f"{plural(flagged, 'trial')} with evidence of cheating: see `thunderdome report`."
 
 
@@ -252,14 +252,14 @@ def unchanged_requests(first: ByTask, second: ByTask, tasks: Sequence[str]) -> s
     The second agent is the variant if only it changes something.
     """
     ones, twos = _known(_of(first, tasks)), _known(_of(second, tasks))
-    if {each.agent_hash for each in ones} == {each.agent_hash for each in twos}:
+    if {one.agent_hash for one in ones} == {two.agent_hash for two in twos}:
         return None  # there was nothing to change
-    turned = not any(each.changes for each in ones) and any(each.changes for each in twos)
+    turned = not any(one.changes for one in ones) and any(two.changes for two in twos)
     variant, baseline = (second, first) if turned else (first, second)
     asked = [(_asked(variant[task]), _asked(baseline[task])) for task in tasks]
     if not asked or not all(own and own <= theirs for own, theirs in asked):
         return None
-    changes = sorted({key for each in (twos if turned else ones) for key in each.changes})
+    changes = sorted({key for two in (twos if turned else ones) for key in two.changes})
     names = (one_line(side[tasks[0]][0].meta.orchestrator, 100) for side in (variant, baseline))
     effect = f"{listed(changes)} changed nothing" if changes else "there may be no difference"
     return (
@@ -284,19 +284,19 @@ def _identities(first: ByTask, second: ByTask, tasks: Sequence[str]) -> Iterator
     if not ones or not twos:
         yield "Whether both had the same commits, validation and limits is not known: the results do not say it."
         return
-    if {each.agent_hash for each in ones} == {each.agent_hash for each in twos}:
+    if {one.agent_hash for one in ones} == {two.agent_hash for two in twos}:
         yield "Both have the same configuration: any difference is chance, or a change of the harness or the model."
-    versions = {each.youbencha_version for each in (*ones, *twos) if each.youbencha_version}
+    versions = {identity.youbencha_version for identity in (*ones, *twos) if identity.youbencha_version}
     if len(versions) > 1:
         yield f"Made by different versions of youBencha: {listed(versions)}."
     for side in (first, second):
-        mixed = [task for task in tasks if len({each.agent_hash for each in _known(side[task])}) > 1]
+        mixed = [task for task in tasks if len({identity.agent_hash for identity in _known(side[task])}) > 1]
         if mixed:
             name = one_line(side[mixed[0]][0].meta.orchestrator, 100)
             yield f"Trials of different configurations of {name} are counted together on {listed(mixed)}."
     same = len(_fingerprints(_of(first, tasks)) & _fingerprints(_of(second, tasks)))
     if same:
-        yield f"{plural(same, 'trial')} counted on both sides: one run took them over from the other (`--reuse`)."
+        yield f"{plural(same, 'trial')} counted on both sides: one run reused them from the other (`--reuse`)."
 
 
 def _of(side: ByTask, tasks: Iterable[str]) -> list[ArenaTrial]:
@@ -304,19 +304,19 @@ def _of(side: ByTask, tasks: Iterable[str]) -> list[ArenaTrial]:
 
 
 def _known(trials: Iterable[ArenaTrial]) -> list[TrialIdentity]:
-    return [each.meta.identity for each in trials if each.meta.identity and each.meta.valid is not False]
+    return [trial.meta.identity for trial in trials if trial.meta.identity and trial.meta.valid is not False]
 
 
 def _differ(first: Iterable[ArenaTrial], second: Iterable[ArenaTrial], name: str) -> bool:
-    ones, twos = ({getattr(each, name) for each in _known(side)} for side in (first, second))
+    ones, twos = ({getattr(identity, name) for identity in _known(side)} for side in (first, second))
     return bool(ones and twos) and ones != twos
 
 
 def _fingerprints(trials: Iterable[ArenaTrial]) -> set[object]:
-    """Of trials, so that a copy is recognised."""
+    """Fingerprint trials, so that copies are recognised."""
     return {
         (meta.orchestrator, meta.task, meta.trial, meta.identity.agent_hash, meta.started_at)
-        for meta in (each.meta for each in trials)
+        for meta in (trial.meta for trial in trials)
         if meta.identity is not None and meta.started_at is not None
     }
 
@@ -331,9 +331,9 @@ def more_trials_command(pairs: Sequence[Pair], compared: Sequence[PairComparison
     It is known for the pairs of one arena run, which records its selection.
     """
     undecided = [
-        (pair, found, found.difference.more_trials)
-        for pair, found in zip(pairs, compared, strict=True)
-        if found.difference.more_trials is not None
+        (pair, comparison, comparison.difference.more_trials)
+        for pair, comparison in zip(pairs, compared, strict=True)
+        if comparison.difference.more_trials is not None
     ]
     sides = [side.source for pair, _, _ in undecided for side in pair]
     if not undecided or len({side.runs for side in sides}) > 1:
@@ -347,7 +347,7 @@ def more_trials_command(pairs: Sequence[Pair], compared: Sequence[PairComparison
         most = source.info.until_decided.max_trials + sum(more for _, _, more in undecided)
         return _command([*where, "--resume", run, "--max-trials", str(most)])
     names = dict.fromkeys(side.orchestrator for pair, _, _ in undecided for side in pair)
-    further = max(math.ceil(more / (2 * found.difference.tasks)) for _, found, more in undecided)
+    further = max(math.ceil(more / (2 * comparison.difference.tasks)) for _, comparison, more in undecided)
     chosen = chain.from_iterable(("--orchestrator", name) for name in names)
     trials = ("--trials", str(source.info.trials + further))
     return _command([*where, *chosen, *_selected(source.info), *trials, "--reuse", run])

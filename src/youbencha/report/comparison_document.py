@@ -181,24 +181,24 @@ def shown_name(name: str) -> str:
 def verdict_sentence(pair: PairComparison, margin: float) -> str:
     """Say who is better and how sure that is, in plain words."""
     first, second = shown_name(pair.first.name), shown_name(pair.second.name)
-    found = pair.difference
-    if found.estimate is None or found.on_these_tasks is None:
-        return f"{first} and {second} cannot be compared: {found.reason}."
+    difference = pair.difference
+    if difference.estimate is None or difference.on_these_tasks is None:
+        return f"{first} and {second} cannot be compared: {difference.reason}."
     return " ".join([_verdict(pair, margin, first, second), *_with_the_missing(pair), *_on_others(pair)])
 
 
 def _verdict(pair: PairComparison, margin: float, first: str, second: str) -> str:
     """State the verdict about these tasks only."""
-    found = pair.difference
-    assert found.estimate is not None
-    assert found.on_these_tasks is not None
-    by, certainty = signed(found.estimate), f"(on these tasks {_range(found.on_these_tasks)})"
+    difference = pair.difference
+    assert difference.estimate is not None
+    assert difference.on_these_tasks is not None
+    by, certainty = signed(difference.estimate), f"(on these tasks {_range(difference.on_these_tasks)})"
     if relation := _RELATION.get(pair.verdict):
-        return f"{first} {relation} {second} by {digits(abs(found.estimate))} {certainty}."
+        return f"{first} {relation} {second} by {digits(abs(difference.estimate))} {certainty}."
     if pair.verdict == "equivalent":
         return f"{first} and {second} are equivalent within ±{margin:g}: they differ by {by} {certainty}."
-    if found.bounds is not None and found.overturned:
-        missing = are_missing(pair, found.bounds)
+    if difference.bounds is not None and difference.overturned:
+        missing = are_missing(pair, difference.bounds)
         return f"Undecided: {missing}. In the valid trials, {first} and {second} differ by {by} {certainty}."
     return f"Undecided: {first} and {second} differ by {by} {certainty}{_trials_needed(pair)}."
 
@@ -233,9 +233,9 @@ def _with_the_missing(pair: PairComparison) -> Iterator[str]:
 
 def _on_others(pair: PairComparison) -> Iterator[str]:
     """State the claim about tasks like these separately."""
-    found = pair.difference
-    if found.on_tasks_like_these is not None:
-        yield f"On tasks like these: {found.verdict_on_tasks_like_these} ({_range(found.on_tasks_like_these)})."
+    difference = pair.difference
+    if (interval := difference.on_tasks_like_these) is not None:
+        yield f"On tasks like these: {difference.verdict_on_tasks_like_these} ({_range(interval)})."
 
 
 def _trials_needed(pair: PairComparison) -> str:
@@ -254,26 +254,26 @@ def signed(number: float) -> str:
     return ("-" if number < 0 else "+") + digits(abs(number))
 
 
-def _range(found: DifferenceInterval) -> str:
-    low, high = (digits(each) if each >= 0 else signed(each) for each in found)
+def _range(interval: DifferenceInterval) -> str:
+    low, high = (digits(end) if end >= 0 else signed(end) for end in interval)
     return f"{low} to {high}"
 
 
-def bracketed(found: DifferenceInterval | None, form: Callable[[float], str]) -> str:
-    return "" if found is None else f" [{form(found.low)}, {form(found.high)}]"
+def bracketed(interval: DifferenceInterval | None, form: Callable[[float], str]) -> str:
+    return "" if interval is None else f" [{form(interval.low)}, {form(interval.high)}]"
 
 
 def figure_rows(pair: PairComparison) -> Iterator[FigureRow]:
     """The figures of both side by side, over the tasks that are compared."""
-    first, second, found = pair.first.figures, pair.second.figures, pair.difference
+    first, second, difference = pair.first.figures, pair.second.figures, pair.difference
     yield FigureRow(
         "Score on these tasks",
         format_mean(first.score.mean),
         format_mean(second.score.mean),
-        _with_interval(found.estimate, found.on_these_tasks, signed),
+        _with_interval(difference.estimate, difference.on_these_tasks, signed),
     )
     yield FigureRow(
-        "Score on tasks like these", "", "", _with_interval(found.estimate, found.on_tasks_like_these, signed)
+        "Score on tasks like these", "", "", _with_interval(difference.estimate, difference.on_tasks_like_these, signed)
     )
     passed = pair.pass_rate
     yield FigureRow(
@@ -330,10 +330,10 @@ def _milliseconds(seconds: float) -> str:
     return f"{seconds * 1000:.0f} ms"
 
 
-def _value_row(label: str, found: ValueDifference, form: Callable[[float], str]) -> FigureRow:
-    first, second = (UNKNOWN_CELL if each is None else form(each) for each in (found.first, found.second))
+def _value_row(label: str, values: ValueDifference, form: Callable[[float], str]) -> FigureRow:
+    first, second = (UNKNOWN_CELL if value is None else form(value) for value in (values.first, values.second))
     return FigureRow(
-        label, first, second, _with_interval(found.difference, found.interval, lambda each: _sign(each, form))
+        label, first, second, _with_interval(values.difference, values.interval, lambda value: _sign(value, form))
     )
 
 
@@ -342,19 +342,20 @@ _P_NOTE = "The verdict does not depend on it; few tasks cannot give a small one.
 
 def certainty_lines(pair: PairComparison, report: ComparisonReport) -> Iterator[str]:
     """Say what the verdict rests on."""
-    found = pair.difference
+    difference = pair.difference
     yield from early_lines(pair)
-    if found.p_value is not None:
+    if difference.p_value is not None:
         several = f", {_p(pair.p_adjusted)} adjusted for {len(report.comparisons)} comparisons (Holm)"
         adjusted = several if len(report.comparisons) > 1 else ""
-        yield f"p-value {_p(found.p_value)} (sign-flip test over {plural(found.tasks, 'task')}){adjusted}. {_P_NOTE}"
-    if found.detectable is not None:
-        yield f"This many trials find a difference of {digits(found.detectable)} in 80 of 100 cases."
+        test = f"sign-flip test over {plural(difference.tasks, 'task')}"
+        yield f"p-value {_p(difference.p_value)} ({test}){adjusted}. {_P_NOTE}"
+    if difference.detectable is not None:
+        yield f"This many trials find a difference of {digits(difference.detectable)} in 80 of 100 cases."
     most = len(pair.first.passes)
     passes = f"pass@{most}: solved at least once in {most} trials; pass^{most}: every time. " if most > 1 else ""
     yield f"{passes}Differences of shares are in percentage points."
-    if found.reason and found.estimate is not None:
-        yield f"{found.reason[0].upper()}{found.reason[1:]}."
+    if difference.reason and difference.estimate is not None:
+        yield f"{difference.reason[0].upper()}{difference.reason[1:]}."
 
 
 def early_lines(pair: PairComparison) -> Iterator[str]:
@@ -377,7 +378,7 @@ def _p(value: float | None) -> str:
 
 def pair_remarks(pair: PairComparison) -> Iterator[str]:
     """Say why the two may not be comparable, and what is left out."""
-    yield from (f"warning: {each}" for each in pair.warnings)
+    yield from (f"warning: {warning}" for warning in pair.warnings)
     yield from coverage_lines(pair)
 
 
@@ -394,7 +395,7 @@ def coverage_lines(pair: PairComparison) -> Iterator[str]:
 def flaky_lines(pair: PairComparison) -> Iterator[str]:
     """Name the tasks that the same agent sometimes solved and sometimes did not."""
     for side, which in ((pair.first, "first"), (pair.second, "second")):
-        flaky = [each.task for each in pair.flaky if getattr(each, which).flaky]
+        flaky = [task.task for task in pair.flaky if getattr(task, which).flaky]
         if flaky:
             yield f"flaky with {shown_name(side.name)}, sometimes solved and sometimes not: {listed(flaky)}"
 
@@ -405,8 +406,8 @@ def contrasting_trials(task: TaskComparison) -> tuple[ComparedTrial, ComparedTri
 
 
 def _extreme(result: TaskResult, *, best: bool) -> ComparedTrial:
-    scored = [each for each in result.trials if each.score is not None and each.valid is not False]
-    return (max if best else min)(scored, key=lambda each: each.score or 0)
+    scored = [trial for trial in result.trials if trial.score is not None and trial.valid is not False]
+    return (max if best else min)(scored, key=lambda trial: trial.score or 0)
 
 
 def task_cells(task: TaskComparison) -> tuple[str, ...]:
@@ -414,9 +415,9 @@ def task_cells(task: TaskComparison) -> tuple[str, ...]:
     results = task.first, task.second
     return (
         shown_name(task.task),
-        *(format_mean(each.score) for each in results),
+        *(format_mean(result.score) for result in results),
         signed(task.difference),
-        *(f"{each.solved}/{each.judged}" if each.judged else UNKNOWN_CELL for each in results),
+        *(f"{result.solved}/{result.judged}" if result.judged else UNKNOWN_CELL for result in results),
     )
 
 
@@ -428,17 +429,17 @@ def _short_verdict(pair: PairComparison) -> str:
 
 
 def _overview_cells(pair: PairComparison) -> tuple[str, ...]:
-    found = pair.difference
-    more = "" if found.more_trials is None else f"≈ {format_count(found.more_trials)}"
+    difference = pair.difference
+    more = "" if difference.more_trials is None else f"≈ {format_count(difference.more_trials)}"
     cost = "" if pair.more_trials_cost_usd is None else f" (≈ {format_usd(pair.more_trials_cost_usd)})"
     return (
         shown_name(pair.first.name),
         shown_name(pair.second.name),
         _short_verdict(pair),
-        _with_interval(found.estimate, found.on_these_tasks, signed),
-        f"{found.verdict_on_tasks_like_these}{bracketed(found.on_tasks_like_these, signed)}",
+        _with_interval(difference.estimate, difference.on_these_tasks, signed),
+        f"{difference.verdict_on_tasks_like_these}{bracketed(difference.on_tasks_like_these, signed)}",
         _p(pair.p_adjusted),
-        format_count(found.tasks),
+        format_count(difference.tasks),
         " : ".join(f"{each.coverage.valid}/{each.coverage.finished}" for each in (pair.first, pair.second)),
         more + cost,
     )

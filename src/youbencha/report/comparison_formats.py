@@ -55,14 +55,14 @@ def render_comparison_json(report: ComparisonReport, base: Path) -> str:
 
     A single pair is the document itself; several pairs of a run are a list in it.
     """
-    pairs = [_pair(each, report.margin, base) for each in report.comparisons]
+    pairs = [_pair(comparison, report.margin, base) for comparison in report.comparisons]
     document = {
         "version": JSON_VERSION,
         **(pairs[0] if report.one_pair else {"comparisons": pairs}),
         "more_trials_command": report.more_trials_command,
         "margin": report.margin,
         "confidence": report.confidence,
-        "runs": [visible(each) for each in report.runs],
+        "runs": [visible(run) for run in report.runs],
         "exclusions": report.exclusions,
         "superseded": report.superseded,
         "unreadable": [{"path": one_line(str(path), 4096), "reason": reason} for path, reason in report.unreadable],
@@ -73,25 +73,25 @@ def render_comparison_json(report: ComparisonReport, base: Path) -> str:
 
 def _pair(pair: PairComparison, margin: float, base: Path) -> dict[str, Any]:
     both = pair.first.coverage, pair.second.coverage
-    found = pair.difference
+    difference = pair.difference
     return {
         "verdict": pair.verdict,
-        "verdict_on_tasks_like_these": found.verdict_on_tasks_like_these,
+        "verdict_on_tasks_like_these": difference.verdict_on_tasks_like_these,
         "verdicts": {str(measure): judge(pair, measure, margin).verdict for measure in Measure},
         "sentence": verdict_sentence(pair, margin),
-        "difference": found.estimate,
-        "interval_on_these_tasks": _interval(found.on_these_tasks),
-        "interval_on_tasks_like_these": _interval(found.on_tasks_like_these),
-        "tasks": found.tasks,
+        "difference": difference.estimate,
+        "interval_on_these_tasks": _interval(difference.on_these_tasks),
+        "interval_on_tasks_like_these": _interval(difference.on_tasks_like_these),
+        "tasks": difference.tasks,
         "trials": sum(each.finished for each in both),
         "valid": sum(each.valid for each in both),
-        "more_trials_needed": found.more_trials,
+        "more_trials_needed": difference.more_trials,
         "more_trials_cost_usd": pair.more_trials_cost_usd,
-        "detectable_difference": found.detectable,
-        "p_value": found.p_value,
+        "detectable_difference": difference.detectable,
+        "p_value": difference.p_value,
         "p_adjusted": pair.p_adjusted,
-        "reason": found.reason,
-        "bounds": found.bounds and _bounds(found.bounds, overturned=found.overturned),
+        "reason": difference.reason,
+        "bounds": difference.bounds and _bounds(difference.bounds, overturned=difference.overturned),
         "decided_early": pair.decided_early and _early(pair.decided_early),
         "first": _agent(pair.first),
         "second": _agent(pair.second),
@@ -101,12 +101,12 @@ def _pair(pair: PairComparison, margin: float, base: Path) -> dict[str, Any]:
         "tokens": _values(pair.tokens),
         "by_task": [
             {
-                "task": visible(each.task),
-                "difference": each.difference,
-                "first": _task_result(each.first, base),
-                "second": _task_result(each.second, base),
+                "task": visible(task.task),
+                "difference": task.difference,
+                "first": _task_result(task.first, base),
+                "second": _task_result(task.second, base),
             }
-            for each in pair.tasks
+            for task in pair.tasks
         ],
         "flaky_tasks": [visible(each.task) for each in pair.flaky],
         "only_first": [visible(each) for each in pair.only_first],
@@ -116,39 +116,39 @@ def _pair(pair: PairComparison, margin: float, base: Path) -> dict[str, Any]:
     }
 
 
-def _bounds(found: MissingBounds, *, overturned: bool) -> dict[str, Any]:
+def _bounds(bounds: MissingBounds, *, overturned: bool) -> dict[str, Any]:
     return {
-        "of": "first" if found.of_first else "second",
-        "missing": found.missing,
-        "retried": found.retried,
-        "trials": found.trials,
+        "of": "first" if bounds.of_first else "second",
+        "missing": bounds.missing,
+        "retried": bounds.retried,
+        "trials": bounds.trials,
         "overturned": overturned,
-        "if_failed": _bound(found.if_failed),
-        "if_solved": _bound(found.if_solved),
+        "if_failed": _bound(bounds.if_failed),
+        "if_solved": _bound(bounds.if_solved),
     }
 
 
-def _bound(found: Bound) -> dict[str, Any]:
+def _bound(bound: Bound) -> dict[str, Any]:
     return {
-        "difference": found.estimate,
-        "interval_on_these_tasks": _interval(found.on_these_tasks),
-        "interval_on_tasks_like_these": _interval(found.on_tasks_like_these),
+        "difference": bound.estimate,
+        "interval_on_these_tasks": _interval(bound.on_these_tasks),
+        "interval_on_tasks_like_these": _interval(bound.on_tasks_like_these),
     }
 
 
-def _early(found: DecidedEarly) -> dict[str, Any]:
+def _early(early: DecidedEarly) -> dict[str, Any]:
     return {
-        "rounds": found.rounds,
-        "trials": found.trials,
-        "max_trials": found.max_trials,
-        "saved": found.saved,
-        "given_up": list(found.given_up),
-        "intervals": [list(each) for each in found.intervals],
+        "rounds": early.rounds,
+        "trials": early.trials,
+        "max_trials": early.max_trials,
+        "saved": early.saved,
+        "given_up": list(early.given_up),
+        "intervals": [list(interval) for interval in early.intervals],
     }
 
 
-def _interval(found: DifferenceInterval | None) -> list[float] | None:
-    return None if found is None else list(found)
+def _interval(interval: DifferenceInterval | None) -> list[float] | None:
+    return None if interval is None else list(interval)
 
 
 def _agent(agent: ComparedAgent) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def _agent(agent: ComparedAgent) -> dict[str, Any]:
     return {
         "name": visible(agent.name),
         "orchestrator": visible(agent.orchestrator),
-        "runs": [visible(each) for each in agent.runs],
+        "runs": [visible(run) for run in agent.runs],
         "trials": agent.coverage,
         "score": figures.score,
         "pass_rate": figures.pass_rate,
@@ -167,30 +167,30 @@ def _agent(agent: ComparedAgent) -> dict[str, Any]:
         "cost_per_solved_usd": figures.cost_per_solved_usd,
         "total_tokens": figures.tokens,
         "median_duration_s": figures.median_duration_s,
-        "versions": [visible(each) for each in agent.versions],
-        "models": [visible(each) for each in agent.models],
+        "versions": [visible(version) for version in agent.versions],
+        "models": [visible(model) for model in agent.models],
     }
 
 
-def _shares(found: Difference) -> dict[str, Any]:
+def _shares(difference: Difference) -> dict[str, Any]:
     return {
-        "difference": found.estimate,
-        "interval_on_these_tasks": _interval(found.on_these_tasks),
-        "interval_on_tasks_like_these": _interval(found.on_tasks_like_these),
-        "detectable_difference": found.detectable,
+        "difference": difference.estimate,
+        "interval_on_these_tasks": _interval(difference.on_these_tasks),
+        "interval_on_tasks_like_these": _interval(difference.on_tasks_like_these),
+        "detectable_difference": difference.detectable,
     }
 
 
-def _values(found: ValueDifference) -> dict[str, Any]:
+def _values(values: ValueDifference) -> dict[str, Any]:
     return {
-        "first": found.first,
-        "second": found.second,
-        "difference": found.difference,
-        "interval_on_tasks_like_these": _interval(found.interval),
-        "ratio": found.ratio,
-        "ratio_interval": _interval(found.ratio_interval),
-        "tasks": found.tasks,
-        "reason": found.reason,
+        "first": values.first,
+        "second": values.second,
+        "difference": values.difference,
+        "interval_on_tasks_like_these": _interval(values.interval),
+        "ratio": values.ratio,
+        "ratio_interval": _interval(values.ratio_interval),
+        "tasks": values.tasks,
+        "reason": values.reason,
     }
 
 
@@ -201,7 +201,7 @@ def _task_result(result: TaskResult, base: Path) -> dict[str, Any]:
         "judged": result.judged,
         "solved": result.solved,
         "flaky": result.flaky,
-        "trials": [_trial(each, base) for each in result.trials],
+        "trials": [_trial(trial, base) for trial in result.trials],
     }
 
 
@@ -228,7 +228,7 @@ def render_comparison_junit(report: ComparisonReport, gate: GateResult | None) -
         [
             JunitSuite(
                 name="youbencha.compare",
-                started_at=suite_start_time((trial.started_at for trial in _trials_of(pair)), report.runs),
+                started_at=suite_start_time((trial.started_at for trial in _list_trials(pair)), report.runs),
                 duration_ms=0,
                 properties=list(_junit_properties(pair, report.margin)),
                 cases=[_junit_case(pair, report.margin, gate)],
@@ -238,7 +238,7 @@ def render_comparison_junit(report: ComparisonReport, gate: GateResult | None) -
     )
 
 
-def _trials_of(pair: PairComparison) -> Iterator[ComparedTrial]:
+def _list_trials(pair: PairComparison) -> Iterator[ComparedTrial]:
     for task in pair.tasks:
         yield from (*task.first.trials, *task.second.trials)
 
@@ -246,7 +246,7 @@ def _trials_of(pair: PairComparison) -> Iterator[ComparedTrial]:
 def _junit_case(pair: PairComparison, margin: float, gate: GateResult | None) -> JunitCase:
     name, sentence = f"{pair.first.name} against {pair.second.name}", verdict_sentence(pair, margin)
     gated = None if gate is None else gate.find(pair)
-    lines = [sentence, *([str(gated)] if gated else []), *(f"warning: {each}" for each in pair.warnings)]
+    lines = [sentence, *([str(gated)] if gated else []), *(f"warning: {warning}" for warning in pair.warnings)]
     detail = "\n".join(lines)
     if pair.difference.estimate is None or (gated and gated.unknown):
         return JunitCase(name, 0, "error", "not comparable", lines[0], detail)

@@ -35,9 +35,9 @@ from youbencha.report.leaderboard import SOLVED
 from youbencha.stats.model import Verdict
 from youbencha.text import format_count, format_usd, one_line, plural
 
-MOST_TRIALS = 20
-"""Of one agent on one task. All are in the format json."""
-MOST_TASKS = 40
+MAX_TRIALS = 20
+"""Trials of one agent on one task that are shown; the JSON format has all of them."""
+MAX_TASKS = 40
 """With more, only those with the largest differences are shown unfolded."""
 _LOOKS: dict[Verdict, str] = {"better": "passed", "worse": "failed", "equivalent": "same", "undecided": "partial"}
 _ICONS = {"passed": "#1a7f37", "failed": "#cf222e", "same": "#0a58ca", "partial": "#9a6700"}
@@ -136,46 +136,46 @@ def _comparison(pair: PairComparison, report: ComparisonReport, base: Path) -> _
 
 def overview_picture(report: ComparisonReport) -> IntervalsPicture:
     """All comparisons on one axis, each with its interval on these tasks."""
-    return intervals_picture([_overview(each) for each in report.comparisons], report.margin)
+    return intervals_picture([_overview(comparison) for comparison in report.comparisons], report.margin)
 
 
 def _overview(pair: PairComparison) -> Measured:
-    found, text = pair.difference, next(figure_rows(pair)).difference
+    difference, text = pair.difference, next(figure_rows(pair)).difference
     label = f"{shown_name(pair.first.name)} and {shown_name(pair.second.name)}"
-    return Measured(label, found.estimate, found.on_these_tasks, text, pair.verdict)
+    return Measured(label, difference.estimate, difference.on_these_tasks, text, pair.verdict)
 
 
 def _both_intervals(pair: PairComparison, written: Mapping[str, FigureRow]) -> Iterator[Measured]:
-    found = pair.difference
+    difference = pair.difference
     for name, interval, verdict in (
-        ("on these tasks", found.on_these_tasks, pair.verdict),
-        ("on tasks like these", found.on_tasks_like_these, found.verdict_on_tasks_like_these),
+        ("on these tasks", difference.on_these_tasks, pair.verdict),
+        ("on tasks like these", difference.on_tasks_like_these, difference.verdict_on_tasks_like_these),
     ):
-        note = verdict if interval else f"no interval: {found.reason or 'not known'}"
-        yield Measured(name.capitalize(), found.estimate, interval, written[f"Score {name}"].difference, note)
+        note = verdict if interval else f"no interval: {difference.reason or 'not known'}"
+        yield Measured(name.capitalize(), difference.estimate, interval, written[f"Score {name}"].difference, note)
 
 
 def _values(pair: PairComparison, written: Mapping[str, FigureRow]) -> Iterator[IntervalsPicture]:
     """Cost, time and tokens, each on its own axis; without those that are not known."""
-    for label, found, unit in (
+    for label, values, unit in (
         ("Cost per trial", pair.cost_usd, "${}"),
         ("Time per trial", pair.duration_s, "{} s"),
         ("Tokens per trial", pair.tokens, "{}"),
     ):
-        if found.difference is not None:
+        if values.difference is not None:
             row = written[label]
-            note = ". ".join(filter(None, (f"{row.first} and {row.second}", found.reason)))
-            measured = Measured(label, found.difference, found.interval, row.difference, note)
+            note = ". ".join(filter(None, (f"{row.first} and {row.second}", values.reason)))
+            measured = Measured(label, values.difference, values.interval, row.difference, note)
             yield intervals_picture([measured], unit=unit)
 
 
 def _tiles(pair: PairComparison) -> Iterator[Tile]:
-    found, early = pair.difference, pair.decided_early
-    yield Tile("Difference of scores", "unknown" if found.estimate is None else signed(found.estimate))
+    difference, early = pair.difference, pair.decided_early
+    yield Tile("Difference of scores", "unknown" if difference.estimate is None else signed(difference.estimate))
     lacking = len(pair.only_first) + len(pair.only_second)
     yield Tile(
         "Tasks compared",
-        format_count(found.tasks),
+        format_count(difference.tasks),
         f"{format_count(lacking)} more have one score only" if lacking else "",
     )
     one, two = pair.first.coverage, pair.second.coverage
@@ -184,18 +184,18 @@ def _tiles(pair: PairComparison) -> Iterator[Tile]:
     if early is not None:
         note = f"after {plural(early.rounds, 'round')}"
         yield Tile("Trials saved", f"{format_count(early.saved)} of {format_count(early.max_trials)}", note)
-    if found.more_trials is not None:
+    if difference.more_trials is not None:
         cost = pair.more_trials_cost_usd
         note = "" if cost is None else f"for about {format_usd(cost)}"
-        yield Tile("More trials needed", f"about {format_count(found.more_trials)}", note)
+        yield Tile("More trials needed", f"about {format_count(difference.more_trials)}", note)
 
 
 def _tasks(pair: PairComparison, base: Path) -> _Tasks:
-    ordered = sorted(pair.tasks, key=lambda each: (-each.difference, each.task))
-    listed = tuple(_task(each, pair, base) for each in ordered)
-    if len(listed) <= MOST_TASKS:
+    ordered = sorted(pair.tasks, key=lambda task: (-task.difference, task.task))
+    listed = tuple(_task(task, pair, base) for task in ordered)
+    if len(listed) <= MAX_TASKS:
         return _Tasks(listed)
-    half = MOST_TASKS // 2
+    half = MAX_TASKS // 2
     return _Tasks(listed[:half], listed[half:-half], listed[-half:])
 
 
@@ -209,8 +209,8 @@ def _task(task: TaskComparison, pair: PairComparison, base: Path) -> _Task:
         difference=signed(task.difference),
         look="good" if task.difference > 0 else "bad" if task.difference < 0 else "dim",
         picture=task_picture(task),
-        trials=tuple(_trial(name, each, base) for name, result in sides for each in result.trials[:MOST_TRIALS]),
-        more_trials=sum(max(0, len(result.trials) - MOST_TRIALS) for _, result in sides),
+        trials=tuple(_trial(name, trial, base) for name, result in sides for trial in result.trials[:MAX_TRIALS]),
+        more_trials=sum(max(0, len(result.trials) - MAX_TRIALS) for _, result in sides),
     )
 
 

@@ -17,10 +17,10 @@ class ComparedTrial:
     directory: str
     outcome: str | None
     valid: bool | None
-    """Null: not known; counted as valid."""
+    """Null if unknown; such trials count as valid."""
     score: float | None
     diff: str | None
-    """The path of the file. Null: there is none."""
+    """The path of the file, or null if there is none."""
     transcript: str | None
     started_at: str | None = None
 
@@ -31,14 +31,14 @@ class TaskResult:
 
     trials: tuple[ComparedTrial, ...]
     scored: int
-    """Valid, with a score."""
+    """The number of valid trials with a score."""
     judged: int
-    """Valid, and it is known whether they were solved: not of results of the original Thunderdome."""
+    """The number of valid trials known to be solved or unsolved; results of the original Thunderdome do not say."""
     solved: int
     score: float
-    """The mean."""
+    """The mean score."""
     flaky: bool
-    """Both solved and failed."""
+    """Whether some trials were solved and others failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +53,16 @@ class TaskComparison:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedAgent:
     name: str
-    """As in the report: the orchestrator's, with the run's if that tells them apart."""
+    """The orchestrator's name, with the run's if that is what tells the two agents apart."""
     orchestrator: str
     runs: tuple[str, ...]
     coverage: TrialCoverage
-    """Of all its trials."""
+    """How many trials there are, over all tasks."""
     figures: Row
-    """Over the tasks that are compared."""
+    """The figures over the compared tasks."""
     passes: tuple[PassOfK, ...]
     versions: tuple[str, ...]
-    """Of the agent's CLI."""
+    """The versions of the agent's CLI."""
     models: tuple[str, ...]
 
 
@@ -71,14 +71,14 @@ class DecidedEarly:
     """How a run with `--until-decided` ended."""
 
     rounds: int
-    """Of this comparison."""
+    """The number of rounds of this comparison."""
     trials: int
-    """Of the whole run, as the two below, without those that were taken over from another."""
+    """The number of trials of the whole run, as the two figures below, without trials reused from another run."""
     max_trials: int
     saved: int
-    """0 if it is undecided."""
+    """The number of trials that were not needed; 0 if the comparison is undecided."""
     intervals: tuple[DifferenceInterval, ...]
-    """Of the confidence sequence, after each round."""
+    """The interval of the confidence sequence after each round."""
     given_up: tuple[str, ...]
     """Tasks without valid pairs of trials, because of which there were no more rounds."""
 
@@ -90,49 +90,49 @@ class PairComparison:
     first: ComparedAgent
     second: ComparedAgent
     verdict: Verdict
-    """On these tasks."""
+    """The verdict on these tasks."""
     difference: Difference
-    """Of the scores."""
+    """The difference of the scores."""
     p_adjusted: float | None
-    """By Holm's method, if there are several comparisons; else the p-value itself."""
+    """The p-value, adjusted by Holm's method if there are several comparisons."""
     decided_early: DecidedEarly | None
-    """Set if a confidence sequence judges the trials; else they are judged once, at the end."""
+    """Set if a confidence sequence judges the trials, which are otherwise judged once at the end."""
     more_trials_cost_usd: float | None
-    """About what the trials would cost that would decide. Null: not known, or none are needed."""
+    """The estimated cost of the trials that would decide. Null if unknown, or if none are needed."""
     pass_rate: Difference
     """The difference between the shares of solved trials. There is no interval on tasks like these if a confidence
     sequence judges the trials, because it would be valid for a single look only."""
     cost_usd: ValueDifference
-    """Of a trial, as time and tokens."""
+    """The cost of a trial."""
     duration_s: ValueDifference
     tokens: ValueDifference
     tasks: tuple[TaskComparison, ...]
-    """The largest difference first."""
+    """The tasks, largest difference first."""
     only_first: tuple[str, ...]
     """Tasks for which the second has no score."""
     only_second: tuple[str, ...]
     warnings: tuple[str, ...]
-    """Why the two may not be comparable."""
+    """Reasons why the two may not be comparable."""
     unchanged: str | None = None
     """A sentence, if no request of the variant differed from the baseline's. Null if some did, or if it is unknown."""
 
     @property
     def flaky(self) -> tuple[TaskComparison, ...]:
-        return tuple(each for each in self.tasks if each.first.flaky or each.second.flaky)
+        return tuple(task for task in self.tasks if task.first.flaky or task.second.flaky)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonReport:
     comparisons: tuple[PairComparison, ...]
     one_pair: bool
-    """Whether a pair was asked for; else all that there are."""
+    """Whether one pair was requested rather than all pairs of a run."""
     margin: float
     confidence: float
-    """Of each interval: with several comparisons, each has its share of the 5 %."""
+    """The confidence of each interval: several comparisons share the 5%."""
     runs: tuple[str, ...]
     exclusions: tuple[Exclusion, ...]
     superseded: int
-    """Trials that were left out because there is a newer one of the same identity."""
+    """The number of trials left out because there is a newer one of the same identity."""
     unreadable: tuple[Unreadable, ...]
     notes: tuple[str, ...]
     more_trials_command: str | None = None

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from youbencha.errors import YouBenchaError
 from youbencha.report.arena_selection import Exclusion, exclude, newest_only
 from youbencha.report.contestants import Contestant, Pair
-from youbencha.report.leaderboard import SOLVED, Row, TrialCoverage, coverage_of, listed, make_row, score_of
+from youbencha.report.leaderboard import SOLVED, Row, TrialCoverage, capped_score, count_trials, listed, make_row
 from youbencha.stats.comparison import AgentTrials, TaskTrials
 from youbencha.store.arena import TrialMeta
 from youbencha.store.read import ArenaResults, ArenaTrial
@@ -57,7 +57,7 @@ class Side:
     @cached_property
     def scored(self) -> frozenset[str]:
         """The tasks with a valid score."""
-        return frozenset(task for task, trials in self.by_task.items() if known_figures(trials, score_of))
+        return frozenset(task for task, trials in self.by_task.items() if known_figures(trials, capped_score))
 
     @cached_property
     def missing(self) -> Counter[str]:
@@ -81,7 +81,7 @@ class Side:
 
     def coverage(self) -> TrialCoverage:
         unfinished = sum(trial.key.orchestrator == self.contestant.orchestrator for trial in self._results.unfinished)
-        return coverage_of([trial.meta for trial in self.trials], unfinished if self._results.planned_known else None)
+        return count_trials([trial.meta for trial in self.trials], unfinished if self._results.planned_known else None)
 
     def figures(self, tasks: Iterable[str]) -> Row:
         metas = [trial.meta for task in tasks for trial in self.by_task[task]]
@@ -101,7 +101,7 @@ class Side:
                 f"{one_line(self.name, 100)}: {plural(unknown, 'trial')} with unknown validity (results of the original"
                 " Thunderdome), counted as valid. A zero in them may mean that nothing was measured."
             )
-        if unscored := sum(trial.meta.valid is not False and score_of(trial.meta) is None for trial in self.trials):
+        if unscored := sum(trial.meta.valid is not False and capped_score(trial.meta) is None for trial in self.trials):
             yield f"{one_line(self.name, 100)}: {plural(unscored, 'valid trial')} without a score, in no mean."
 
 

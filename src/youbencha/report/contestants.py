@@ -104,9 +104,9 @@ def find_pairs(results: Path, first: str | None = None, second: str | None = Non
             return Pairs(_recorded(one), one_pair=False)
         return Pairs((Pair(one, _baseline(one)),), one_pair=True)
     pairs = _paired(one, place.find(second))
-    for each in pairs:
-        if each.first.orchestrator == each.second.orchestrator and each.first.source.runs == each.second.source.runs:
-            message = f"{one_line(first)} and {one_line(second)} are the same: {one_line(each.first.written)}."
+    for pair in pairs:
+        if pair.first.orchestrator == pair.second.orchestrator and pair.first.source.runs == pair.second.source.runs:
+            message = f"{one_line(first)} and {one_line(second)} are the same: {one_line(pair.first.written)}."
             raise YouBenchaError("COMPARISON_SAME", message, hint=f"Name two that differ. {_HOW}")
     return Pairs(pairs, one_pair=len(pairs) == 1)
 
@@ -196,7 +196,7 @@ def _baseline(contestant: Contestant) -> Contestant:
     baseline = _baselines(source).get(name)
     if baseline is None:
         message = f"No baseline of {one_line(name)} is recorded in {one_line(str(source))}."
-        others = [each for each in source.names if each != name]
+        others = [other for other in source.names if other != name]
         hint = f"Name what to compare it with: {_listed(others)}."
         raise YouBenchaError("COMPARISON_NO_BASELINE", message, hint=hint)
     if baseline not in source.names:
@@ -209,7 +209,7 @@ def _baseline(contestant: Contestant) -> Contestant:
 def _recorded(source: Source) -> tuple[Pair, ...]:
     named = [Contestant(source, name) for name in sorted(_baselines(source)) if name in source.names]
     if named:
-        return tuple(Pair(each, _baseline(each)) for each in named)
+        return tuple(Pair(variant, _baseline(variant)) for variant in named)
     message = f"No baselines are recorded in {one_line(str(source))}."
     hint = f"Name two to compare: `yb compare A B`. It has {_listed(source.names)}."
     raise YouBenchaError("COMPARISON_NO_BASELINE", message, hint=hint)
@@ -233,15 +233,15 @@ def _baselines(source: Source) -> Mapping[str, str]:
 def _paired(first: Contestant | Source, second: Contestant | Source) -> tuple[Pair, ...]:
     """Pair by name; if each side has only one orchestrator, those two."""
     ones, twos = _contestants(first), _contestants(second)
-    by_name = {each.orchestrator: each for each in twos}
+    by_name = {two.orchestrator: two for two in twos}
     if len(ones) == len(twos) == 1:
         return (Pair(ones[0], twos[0]),)
-    same = tuple(Pair(each, by_name[each.orchestrator]) for each in ones if each.orchestrator in by_name)
+    same = tuple(Pair(one, by_name[one.orchestrator]) for one in ones if one.orchestrator in by_name)
     if same:
         return same
-    sides = [one_line(str(each)) for each in (first, second) if isinstance(each, Source)]
+    sides = [one_line(str(side)) for side in (first, second) if isinstance(side, Source)]
     names = "; ".join(
-        f"{one_line(str(each))} has {_listed(each.names)}" for each in (first, second) if isinstance(each, Source)
+        f"{one_line(str(side))} has {_listed(side.names)}" for side in (first, second) if isinstance(side, Source)
     )
     raise YouBenchaError(
         "COMPARISON_AMBIGUOUS",
@@ -257,4 +257,4 @@ def _contestants(side: Contestant | Source) -> list[Contestant]:
 
 
 def _listed(names: Iterable[str]) -> str:
-    return first_few([one_line(each, 100) for each in names], _MAX_NAMES) or "no results"
+    return first_few([one_line(name, 100) for name in names], _MAX_NAMES) or "no results"

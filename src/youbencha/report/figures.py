@@ -68,7 +68,7 @@ def cost(usage: Usage | None) -> str:
 
 def judging_cost(bundle: ResultsBundle) -> str | None:
     """Format the cost of the evaluators; None if none of them called a model."""
-    spent = [each.usage for each in bundle.evaluators if each.usage is not None]
+    spent = [evaluator.usage for evaluator in bundle.evaluators if evaluator.usage is not None]
     if not spent:
         return None
     known = [usage.cost_usd for usage in spent if usage.cost_usd is not None]

@@ -14,11 +14,11 @@ from youbencha.text import format_count, format_duration, format_percent, label,
 if TYPE_CHECKING:
     from youbencha.store.bundle import AssertionResult, EvaluationResult
 
-MOST_CHANGED_FILES = 50
-LEAST_SIMILAR_FILES = 20
+MAX_CHANGED_FILES = 50
+MAX_SIMILAR_FILES = 20
 _SHARES = frozenset({"similarity", "aggregate_similarity", "threshold", "score", "pass_rate"})
 """Metrics from 0 to 1 that are shown as a percentage."""
-_MOST_COLUMNS = 6
+_MAX_COLUMNS = 6
 _OMITTED = "_omitted"
 _NOTHING = frozenset({"signal"})
 """Metrics for which null means that there was none, not that it is unknown."""
@@ -70,8 +70,10 @@ def explanation(result: EvaluationResult, most: int = 12) -> Explanation:
     """Say why an evaluator did not pass, in at most that many reasons and lines of output."""
     if result.status == "passed":
         return Explanation((), ())
-    failed = [each for each in map(_assertion, result.assertions) if not each.passed]
-    reasons = [_reason(each) for each in failed if not (each.message and each.message in result.message)]
+    failed = [assertion for assertion in map(_assertion, result.assertions) if not assertion.passed]
+    reasons = [
+        _reason(assertion) for assertion in failed if not (assertion.message and assertion.message in result.message)
+    ]
     more = [f"and {format_count(len(reasons) - most)} more"] if len(reasons) > most else []
     return Explanation((*reasons[:most], *more), last_lines(result.metrics, most))
 
@@ -109,12 +111,16 @@ def findings(result: EvaluationResult) -> Findings:
 def _in_assertions(result: EvaluationResult) -> set[str]:
     """Metrics that the assertions show already: a judge's scores and reasons."""
     metrics = result.metrics
-    found = {each.name for each in result.assertions if each.name in metrics and metrics[each.name] == each.actual}
+    shown = {
+        assertion.name
+        for assertion in result.assertions
+        if assertion.name in metrics and metrics[assertion.name] == assertion.actual
+    }
     reasons = metrics.get("reasons")
-    messages = {each.name: each.message for each in result.assertions}
+    messages = {assertion.name: assertion.message for assertion in result.assertions}
     if isinstance(reasons, Mapping) and all(messages.get(name) == reason for name, reason in reasons.items()):
-        found.add("reasons")
-    return found
+        shown.add("reasons")
+    return shown
 
 
 def share(value: Any) -> float | None:
@@ -142,16 +148,16 @@ def _file_table(name: str, rows: Sequence[Mapping[str, Any]], omitted: Any) -> F
     """`omitted` is the number of files that the evaluator itself left out."""
     more = omitted if isinstance(omitted, int) else 0
     if not all("similarity" in row for row in rows):
-        return _table(label(name), rows[:MOST_CHANGED_FILES], max(0, len(rows) - MOST_CHANGED_FILES) + more)
+        return _table(label(name), rows[:MAX_CHANGED_FILES], max(0, len(rows) - MAX_CHANGED_FILES) + more)
     differing = [row for row in rows if row["similarity"] != 1]
     differing.sort(key=lambda row: (share(row["similarity"]) or 0.0, row["path"]))
-    shown = differing[:LEAST_SIMILAR_FILES]
+    shown = differing[:MAX_SIMILAR_FILES]
     return _table("Least similar files", shown, len(differing) - len(shown) + more)
 
 
 def _table(title: str, rows: Sequence[Mapping[str, Any]], left_out: int) -> FileTable:
     keys = dict.fromkeys(["path", *(key for row in rows for key in row if key not in _IN_OTHER_COLUMNS)])
-    columns = list(keys)[:_MOST_COLUMNS]
+    columns = list(keys)[:_MAX_COLUMNS]
     return FileTable(
         title=title,
         columns=tuple("File" if key == "path" else label(key) for key in columns),

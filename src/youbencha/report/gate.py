@@ -66,31 +66,33 @@ def judge(pair: PairComparison, measure: Measure, margin: float) -> Judgement:
             return _judge_values(measure, pair.duration_s, margin)
 
 
-def _judge_shares(measure: Measure, found: Difference, pair: PairComparison) -> Judgement:
-    interval, bounds = found.on_these_tasks, found.bounds
-    missing = are_missing(pair, bounds) if bounds is not None and found.overturned else None
-    return Judgement(measure, found.verdict, found.estimate, interval, _unnoticed_fall(found, pair), missing)
+def _judge_shares(measure: Measure, difference: Difference, pair: PairComparison) -> Judgement:
+    interval, bounds = difference.on_these_tasks, difference.bounds
+    missing = are_missing(pair, bounds) if bounds is not None and difference.overturned else None
+    return Judgement(
+        measure, difference.verdict, difference.estimate, interval, _unnoticed_fall(difference, pair), missing
+    )
 
 
-def _unnoticed_fall(found: Difference, pair: PairComparison) -> float | None:
+def _unnoticed_fall(difference: Difference, pair: PairComparison) -> float | None:
     """What this many trials detect; where it is not known, or trials are missing, as far as the intervals go."""
-    lows = [each.on_these_tasks.low for each in found.bounds.both] if found.bounds else []
+    lows = [bound.on_these_tasks.low for bound in difference.bounds.both] if difference.bounds else []
     in_sequence = pair.decided_early is not None  # it has no detectable difference
-    if found.on_these_tasks is None or (found.detectable is None and not in_sequence):
+    if difference.on_these_tasks is None or (difference.detectable is None and not in_sequence):
         return None
-    if in_sequence or found.overturned:
-        lows.append(found.on_these_tasks.low)
-    return None if min(lows, default=0) <= -1 else max([found.detectable or 0.0, *(-low for low in lows)])
+    if in_sequence or difference.overturned:
+        lows.append(difference.on_these_tasks.low)
+    return None if min(lows, default=0) <= -1 else max([difference.detectable or 0.0, *(-low for low in lows)])
 
 
-def _judge_values(measure: Measure, found: ValueDifference, margin: float) -> Judgement:
-    interval, ratio = found.interval, found.ratio_interval
+def _judge_values(measure: Measure, values: ValueDifference, margin: float) -> Judgement:
+    interval, ratio = values.interval, values.ratio_interval
     if ratio is not None and 1 - margin <= ratio.low and ratio.high <= 1 + margin:
         verdict: Verdict = "equivalent"
     else:
         less = None if interval is None else DifferenceInterval(-interval.high, -interval.low)
         verdict = judge_interval(less, margin=0)
-    return Judgement(measure, verdict, found.difference, interval, interval.high if interval else None)
+    return Judgement(measure, verdict, values.difference, interval, interval.high if interval else None)
 
 
 class GatedPair(NamedTuple):
@@ -103,30 +105,30 @@ class GatedPair(NamedTuple):
     @property
     def unknown(self) -> tuple[Measure, ...]:
         """Measures without data. With any of them, the gate neither passes nor fails."""
-        return tuple(each.measure for each in self.judgements if each.change is None)
+        return tuple(judgement.measure for judgement in self.judgements if judgement.change is None)
 
     @property
     def decisive(self) -> tuple[Measure, ...]:
         """The measures by which it is worse."""
-        return tuple(each.measure for each in self.judgements if each.verdict == "worse")
+        return tuple(judgement.measure for judgement in self.judgements if judgement.verdict == "worse")
 
     @property
     def failed(self) -> bool:
         """Whether it is worse by any measure or, if it has to be better, better by none."""
-        is_better = any(each.verdict == "better" for each in self.judgements)
+        is_better = any(judgement.verdict == "better" for judgement in self.judgements)
         return bool(self.decisive) or (self.gate is Gate.NOT_BETTER and not is_better)
 
     def __str__(self) -> str:
         names = " against ".join(shown_name(side.name) for side in (self.pair.first, self.pair.second))
-        found = f"{names}: {'; '.join(map(str, self.judgements))}"
+        text = f"{names}: {'; '.join(map(str, self.judgements))}"
         if self.unknown:
-            return f"not decided, because the {join_words(self.unknown)} is not known: {found}."
+            return f"not decided, because the {join_words(self.unknown)} is not known: {text}."
         if self.decisive:
-            return f"failed by {join_words(self.decisive)}: {found}."
+            return f"failed by {join_words(self.decisive)}: {text}."
         if self.failed:
-            measures = join_words([each.measure for each in self.judgements], "or")
-            return f"failed, because it is not known to be better by {measures}: {found}."
-        return f"passed: {found}."
+            measures = join_words([judgement.measure for judgement in self.judgements], "or")
+            return f"failed, because it is not known to be better by {measures}: {text}."
+        return f"passed: {text}."
 
 
 class GateResult(NamedTuple):
@@ -134,20 +136,20 @@ class GateResult(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        return any(each.failed for each in self.pairs)
+        return any(pair.failed for pair in self.pairs)
 
     @property
     def unknown(self) -> bool:
         """Whether some pair could not be judged."""
-        return any(each.unknown for each in self.pairs)
+        return any(pair.unknown for pair in self.pairs)
 
     def find(self, pair: PairComparison) -> GatedPair:
-        return next(each for each in self.pairs if each.pair is pair)
+        return next(gated for gated in self.pairs if gated.pair is pair)
 
     def lines(self) -> Iterator[tuple[Literal["error", "notice"], str]]:
         """Yield the pairs that did not pass, then those that passed, with what could have gone unnoticed."""
-        yield from (("error", str(each)) for each in self.pairs if each.failed or each.unknown)
-        if passed := [each for each in self.pairs if not each.failed and not each.unknown]:
+        yield from (("error", str(pair)) for pair in self.pairs if pair.failed or pair.unknown)
+        if passed := [pair for pair in self.pairs if not pair.failed and not pair.unknown]:
             text = str(passed[0]) if len(passed) == 1 else f"passed: {plural(len(passed), 'comparison')}."
             yield "notice", f"{text} {_unnoticed(passed)}".strip()
 
@@ -156,8 +158,8 @@ def apply_gate(report: ComparisonReport, gate: Gate, measures: Sequence[Measure]
     """Judge every pair. Default measures without data are left out."""
     pairs = []
     for pair in report.comparisons:
-        judgements = [judge(pair, each, report.margin) for each in dict.fromkeys(measures or DEFAULT_MEASURES)]
-        known = [each for each in judgements if each.change is not None]
+        judgements = [judge(pair, measure, report.margin) for measure in dict.fromkeys(measures or DEFAULT_MEASURES)]
+        known = [judgement for judgement in judgements if judgement.change is not None]
         pairs.append(GatedPair(pair, gate, tuple(judgements if measures or not known else known)))
     return GateResult(tuple(pairs))
 
@@ -165,7 +167,9 @@ def apply_gate(report: ComparisonReport, gate: Gate, measures: Sequence[Measure]
 def _unnoticed(passed: Iterable[GatedPair]) -> str:
     """Describe the largest change for the worse that the gate could have missed, by measure."""
     sizes: dict[Measure, list[float | None]] = {}
-    for judgement in (each for pair in passed for each in pair.judgements if each.verdict == "undecided"):
+    for judgement in (
+        judgement for pair in passed for judgement in pair.judgements if judgement.verdict == "undecided"
+    ):
         sizes.setdefault(judgement.measure, []).append(judgement.unnoticed)
     texts = []
     for measure, changes in sizes.items():

@@ -49,14 +49,14 @@ _OPEN_EVALUATORS = 5
 _OPEN_FILES = 8
 _OPEN_LINES = 150
 _COLOURS = {"passed": "#1a7f37", "failed": "#cf222e", "partial": "#9a6700"}
-MOST_ENTRIES = 200
-LONGEST_TEXT = 6000
+MAX_ENTRIES = 200
+MAX_TEXT = 6000
 _FOLDED_FROM = 1200
 _FOLDED_LINES = 16
 Entry = TypeVar("Entry")
 Logged = TypeVar("Logged")
-_LARGEST_DIFF = 4 * 1024 * 1024
-_LARGEST_LOG = 64 * 1024 * 1024
+_MAX_DIFF_BYTES = 4 * 1024 * 1024
+_MAX_LOG_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -195,11 +195,11 @@ def _most_used_tools(tools_used: dict[str, int] | None) -> str:
 def _phases(bundle: ResultsBundle) -> list[PhaseBar]:
     """The phases as parts of a bar of width 1000."""
     spent = list(figures.phases(bundle))
-    total = sum(each for _, each in spent) or 1
+    total = sum(milliseconds for _, milliseconds in spent) or 1
     phases, start = [], 0.0
-    for name, each in spent:
-        width = round(each / total * 1000, 2)
-        phases.append(PhaseBar(name, format_duration(each), round(start, 2), width))
+    for name, milliseconds in spent:
+        width = round(milliseconds / total * 1000, 2)
+        phases.append(PhaseBar(name, format_duration(milliseconds), round(start, 2), width))
         start += width
     return phases
 
@@ -264,8 +264,8 @@ def timeline(log: YouBenchaLog) -> Timeline:
 
 
 def _portion(records: Sequence[Logged], entry: Callable[[Logged], Entry]) -> Portion[Entry]:
-    total, half = len(records), MOST_ENTRIES // 2
-    if total <= MOST_ENTRIES:
+    total, half = len(records), MAX_ENTRIES // 2
+    if total <= MAX_ENTRIES:
         return Portion(total, tuple(map(entry, records)), 0, ())
     return Portion(total, tuple(map(entry, records[:half])), total - 2 * half, tuple(map(entry, records[-half:])))
 
@@ -298,7 +298,7 @@ def _tool_entry(call: ToolCall) -> ToolEntry:
     )
 
 
-def cut(text: str, limit: int = LONGEST_TEXT) -> str:
+def cut(text: str, limit: int = MAX_TEXT) -> str:
     """Shorten a text, and add how much is missing."""
     return text if len(text) <= limit else f"{text[:limit]}\n… {format_count(len(text) - limit)} more characters"
 
@@ -319,7 +319,7 @@ def read_attachments(directory: Path, bundle: ResultsBundle) -> Attachments:
     diff, diff_name, left_out = None, None, 0
     for name, file in _open_first(directory, bundle.artifacts.diff, DIFF_FILE):
         diff_name = name
-        diff, left_out = _start_of(file)
+        diff, left_out = _read_start(file)
     log, note = None, None
     agent_log = bundle.agent.youbencha_log_path if bundle.agent else None
     for _, file in _open_first(directory, agent_log, bundle.artifacts.agent_log, LOG_FILE):
@@ -341,9 +341,9 @@ def _open_first(directory: Path, *names: str | None) -> Iterator[tuple[str, Bina
         return
 
 
-def _start_of(file: BinaryIO) -> tuple[str | None, int]:
+def _read_start(file: BinaryIO) -> tuple[str | None, int]:
     try:
-        content = file.read(_LARGEST_DIFF)
+        content = file.read(_MAX_DIFF_BYTES)
         left_out = max(0, os.fstat(file.fileno()).st_size - len(content))
     except OSError:
         return None, 0
@@ -356,7 +356,7 @@ def _log(file: BinaryIO) -> tuple[YouBenchaLog | None, str | None]:
     from youbencha.store.read import parse_log
 
     try:
-        if (bytes_in_it := os.fstat(file.fileno()).st_size) > _LARGEST_LOG:
+        if (bytes_in_it := os.fstat(file.fileno()).st_size) > _MAX_LOG_BYTES:
             return None, f"The agent's log is too large to be shown ({format_size(bytes_in_it)})."
         return parse_log(file.read()), None
     except (OSError, ValueError, RecursionError) as error:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Result = Literal["passed", "failure", "error", "skipped"]
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_LONGEST_DETAIL = 20_000
+_MAX_DETAIL = 20_000
 
 
 @dataclass(frozen=True)
@@ -155,10 +155,10 @@ def _add(suite: Element, case: JunitCase, *, class_name: str) -> None:
     element = SubElement(suite, "testcase", attributes)
     if case.result == "passed":
         return
-    found = SubElement(element, case.result, {"message": _clean(one_line(case.message, 500))})
+    result = SubElement(element, case.result, {"message": _clean(one_line(case.message, 500))})
     if case.result != "skipped":
-        found.set("type", _clean(case.kind))
-        found.text = _clean(visible(case.detail or case.message)[:_LONGEST_DETAIL])
+        result.set("type", _clean(case.kind))
+        result.text = _clean(visible(case.detail or case.message)[:_MAX_DETAIL])
 
 
 def _counts(cases: Sequence[JunitCase]) -> dict[str, str]:

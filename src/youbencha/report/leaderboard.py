@@ -1,7 +1,7 @@
 """Aggregate the trials of the arena: by agent, by agent and task, by agent and suite.
 
-A trial that is not valid is in no score, and always in the coverage. What is not known is null, and a sum of which a
-part is not known is a lower bound. The order of the trials makes no difference.
+Invalid trials are excluded from scores but always counted in the coverage. Unknown values are null, and a sum with an
+unknown part is a lower bound. The order of the trials makes no difference.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class TrialCoverage:
     """How many trials there are of each kind."""
 
     planned: int | None
-    """Null: a run does not say it."""
+    """Null if a run does not record it."""
     finished: int
     valid: int
-    """Including those of the original Thunderdome, which did not record it."""
+    """Includes results of the original Thunderdome, which did not record validity."""
     validity_unknown: int
     scored: int
-    """Valid, with a score."""
+    """The number of valid trials with a score."""
     retried: int = 0
-    """Valid, but only after an attempt that was not."""
+    """The number of valid trials that followed an invalid attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +51,11 @@ class Total:
     """A sum over trials."""
 
     value: float | None
-    """Null: not known of any."""
+    """Null if unknown for all of them."""
     partial: bool
-    """It is a lower bound."""
+    """Whether the sum is a lower bound."""
     unknown: int
-    """Of how many it is not known."""
+    """The number of trials for which it is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +65,9 @@ class ScoreBounds:
     if_failed: Interval
     if_solved: Interval
     best_rank: int | None = None
-    """The place among the rows of the same task or suite, or of all agents, if all had been solved."""
+    """The rank among the rows of the same task or suite, or among all agents, if all had been solved."""
     worst_rank: int | None = None
-    """The place if all had failed."""
+    """The rank if all had failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,26 +80,26 @@ class Row:
     trials: TrialCoverage
     score: Interval
     bounds: ScoreBounds | None = None
-    """Null: no trial is missing, and none was retried."""
+    """Null if no trial is missing and none was retried."""
     calibrated: Interval | None
-    """Between the scores of doing nothing and of the reference solution. Null: the tasks are not calibrated."""
+    """The score between doing nothing (0) and the reference solution (1). Null if the tasks are not calibrated."""
     pass_rate: Interval
     outcomes: Mapping[str, int]
     tokens: Total
     cost_usd: Total
-    """Of the attempts that count."""
+    """The cost of the attempts that count."""
     cost_per_trial_usd: float | None
     cost_per_solved_usd: float | None
-    """What the attempts that count cost, failed ones too, by the number of solved trials."""
+    """The cost of all counting attempts, failed ones included, divided by the number of solved trials."""
     uncounted_cost_usd: Total
-    """The cost of attempts that are not valid: repeated ones, and those of trials that are not valid."""
+    """The cost of invalid attempts: repeated ones, and those of invalid trials."""
     median_duration_s: float | None
     flags: int
     """The number of flags that are evidence of cheating."""
     flag_notes: int
     """The number of flags that honest work can also cause."""
     on_frontier: bool = False
-    """No other agent has a better score for the same cost or less. Only for rows of agents."""
+    """Whether no other agent has a better score for the same cost or less. Only for rows of agents."""
     by_suite: Mapping[str, float | None] = field(default_factory=dict)
     """The mean scores in the suites that the reader named. Only for rows of agents."""
 
@@ -115,20 +115,20 @@ class Leaderboard:
     runs: tuple[str, ...]
     coverage: TrialCoverage
     agents: tuple[Row, ...]
-    """The best first."""
+    """The agents, best first."""
     tasks: tuple[Row, ...]
-    """By task, the best agent first."""
+    """Rows by task, best agent first."""
     suites: tuple[Row, ...]
     suite_of_task: Mapping[str, str | None]
     trials: tuple[ArenaTrial, ...]
     unfinished: tuple[UnfinishedTrial, ...]
     exclusions: tuple[Exclusion, ...]
     superseded: int
-    """Trials that were left out because there is a newer one of the same identity."""
+    """The number of trials left out because there is a newer one of the same identity."""
     unreadable: tuple[Unreadable, ...]
     notes: tuple[str, ...] = field(default=())
     compared: ComparisonReport | None = None
-    """How the orchestrators compare with their baselines. None: the run has none."""
+    """How the orchestrators compare with their baselines. None if the run has no baselines."""
 
 
 def make_leaderboard(
@@ -154,7 +154,7 @@ def make_leaderboard(
     )
     return Leaderboard(
         runs=tuple(run.name for run in results.runs),
-        coverage=coverage_of(
+        coverage=count_trials(
             [trial.meta for trial in trials], len(results.unfinished) if results.planned_known else None
         ),
         agents=_ranked(
@@ -239,8 +239,8 @@ def make_row(
         agent=agent,
         task=task,
         suite=suite,
-        trials=coverage_of(trials, None if unfinished is None else len(unfinished)),
-        score=mean_interval(_by_task((trial.task, score_of(trial)) for trial in counted)),
+        trials=count_trials(trials, None if unfinished is None else len(unfinished)),
+        score=mean_interval(_by_task((trial.task, capped_score(trial)) for trial in counted)),
         bounds=_bounds(trials, unfinished or ()),
         calibrated=_calibrated(counted, calibration),
         pass_rate=pass_rate_interval(solved, len(judged))
@@ -267,7 +267,7 @@ def _bounds(trials: Iterable[TrialMeta], unfinished: Iterable[str]) -> ScoreBoun
         if trial.valid is False or trial.retried:
             uncertain.append(trial.task)
         else:
-            certain.append((trial.task, score_of(trial)))
+            certain.append((trial.task, capped_score(trial)))
     if not uncertain:
         return None
     if_failed, if_solved = (
@@ -277,7 +277,7 @@ def _bounds(trials: Iterable[TrialMeta], unfinished: Iterable[str]) -> ScoreBoun
     return ScoreBounds(if_failed=if_failed, if_solved=if_solved)
 
 
-def coverage_of(trials: Sequence[TrialMeta], unfinished: int | None) -> TrialCoverage:
+def count_trials(trials: Sequence[TrialMeta], unfinished: int | None) -> TrialCoverage:
     valid = [trial for trial in trials if trial.valid is not False]
     return TrialCoverage(
         planned=None if unfinished is None else len(trials) + unfinished,
@@ -289,7 +289,7 @@ def coverage_of(trials: Sequence[TrialMeta], unfinished: int | None) -> TrialCov
     )
 
 
-def score_of(meta: TrialMeta) -> float | None:
+def capped_score(meta: TrialMeta) -> float | None:
     return None if meta.composite_score is None else min(meta.composite_score, 1.0)
 
 
@@ -307,7 +307,7 @@ def _calibrated(trials: Sequence[TrialMeta], calibration: Mapping[str, Range] | 
         return None
     unknown = Range(None, None)
     return mean_interval(
-        _by_task((trial.task, rescale(score_of(trial), *calibration.get(trial.task, unknown))) for trial in trials)
+        _by_task((trial.task, rescale(capped_score(trial), *calibration.get(trial.task, unknown))) for trial in trials)
     )
 
 

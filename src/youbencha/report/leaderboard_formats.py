@@ -75,7 +75,7 @@ def render_csv(board: Leaderboard, by: Grouping) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     about_all = {
-        "exclusions": "; ".join(f"{each.rule}: {describe_exclusion(each)}" for each in board.exclusions),
+        "exclusions": "; ".join(f"{exclusion.rule}: {describe_exclusion(exclusion)}" for exclusion in board.exclusions),
         "notes": " ".join(board.notes),
     }
     evidence, notes = (_flags_by_row(board, by, severity) for severity in FLAG_SECTIONS)
@@ -94,17 +94,17 @@ def render_csv(board: Leaderboard, by: Grouping) -> str:
 def _flags_by_row(
     board: Leaderboard, by: Grouping, severity: FlagSeverity
 ) -> dict[tuple[str, str | None, str | None], list[str]]:
-    found: dict[tuple[str, str | None, str | None], list[str]] = defaultdict(list)
+    lines: dict[tuple[str, str | None, str | None], list[str]] = defaultdict(list)
     for trial in board.trials:
         meta = trial.meta
         task = meta.task if by is Grouping.TASK else None
         suite = None if by is Grouping.AGENT else board.suite_of_task[meta.task]
-        found[meta.orchestrator, task, suite] += [
+        lines[meta.orchestrator, task, suite] += [
             f"{trial_name(trial)}: {flag.kind}: {one_line(flag.evidence, MAX_EVIDENCE)}"
             for flag in meta.flags
             if flag.severity == severity
         ]
-    return found
+    return lines
 
 
 CSV_COLUMNS = (
@@ -181,13 +181,13 @@ def render_json(board: Leaderboard, base: Path) -> str:
     document = {
         "version": JSON_VERSION,
         "interval": {"confidence": CONFIDENCE, "unit": "task"},
-        "runs": [visible(each) for each in board.runs],
+        "runs": [visible(run) for run in board.runs],
         "coverage": board.coverage,
         "agents": board.agents,
         "tasks": board.tasks,
         "suites": board.suites,
         "frontier": [row.agent for row in board.agents if row.on_frontier],
-        "trials": [_trial(each, base) for each in board.trials],
+        "trials": [_trial(trial, base) for trial in board.trials],
         "unfinished": [each._asdict() | {"run": visible(each.run)} for each in board.unfinished],
         "exclusions": board.exclusions,
         "superseded": board.superseded,
@@ -195,24 +195,24 @@ def render_json(board: Leaderboard, base: Path) -> str:
         "notes": board.notes,
     }
     if board.compared is not None:
-        document["comparisons"] = [_comparison(each) for each in board.compared.comparisons]
+        document["comparisons"] = [_comparison(comparison) for comparison in board.compared.comparisons]
     return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
 def _comparison(pair: PairComparison) -> dict[str, Any]:
     """One with a baseline. `yb compare --format json` has more."""
-    found = pair.difference
+    difference = pair.difference
     return {
         "first": visible(pair.first.name),
         "second": visible(pair.second.name),
         "verdict": pair.verdict,
-        "verdict_on_tasks_like_these": found.verdict_on_tasks_like_these,
-        "difference": found.estimate,
-        "interval_on_these_tasks": found.on_these_tasks and list(found.on_these_tasks),
-        "interval_on_tasks_like_these": found.on_tasks_like_these and list(found.on_tasks_like_these),
-        "tasks": found.tasks,
-        "more_trials_needed": found.more_trials,
-        "reason": found.reason,
+        "verdict_on_tasks_like_these": difference.verdict_on_tasks_like_these,
+        "difference": difference.estimate,
+        "interval_on_these_tasks": difference.on_these_tasks and list(difference.on_these_tasks),
+        "interval_on_tasks_like_these": difference.on_tasks_like_these and list(difference.on_tasks_like_these),
+        "tasks": difference.tasks,
+        "more_trials_needed": difference.more_trials,
+        "reason": difference.reason,
     }
 
 
@@ -241,18 +241,18 @@ _JUNIT: dict[str, Result] = {
 def render_leaderboard_junit(board: Leaderboard) -> str:
     """Render JUnit XML for CI systems: a suite for each agent, a test case for each trial."""
     suites = []
-    for row in sorted(board.agents, key=lambda each: each.agent):
-        trials = [each for each in board.trials if each.meta.orchestrator == row.agent]
-        missing = [each for each in board.unfinished if each.orchestrator == row.agent]
-        cases = [_junit_case(each) for each in trials]
+    for row in sorted(board.agents, key=lambda row: row.agent):
+        trials = [trial for trial in board.trials if trial.meta.orchestrator == row.agent]
+        missing = [trial for trial in board.unfinished if trial.orchestrator == row.agent]
+        cases = [_junit_case(trial) for trial in trials]
         cases += [
-            JunitCase(f"{each.task} trial {each.trial}", 0, "error", "unfinished", "The trial is not finished.")
-            for each in missing
+            JunitCase(f"{trial.task} trial {trial.trial}", 0, "error", "unfinished", "The trial is not finished.")
+            for trial in missing
         ]
         suites.append(
             JunitSuite(
                 name=f"youbencha.{row.agent}",
-                started_at=suite_start_time((each.meta.started_at for each in trials), board.runs),
+                started_at=suite_start_time((trial.meta.started_at for trial in trials), board.runs),
                 duration_ms=sum(case.duration_ms for case in cases),
                 properties=list(_junit_properties(board, row)),
                 cases=cases,
@@ -287,7 +287,7 @@ def _junit_properties(board: Leaderboard, row: Row) -> Iterator[tuple[str, str]]
         "total_tokens": row.tokens.value,
     }
     yield from ((name, str(value)) for name, value in values.items() if value is not None)
-    yield from (("excluded", f"{each.rule}: {describe_exclusion(each)}") for each in board.exclusions)
+    yield from (("excluded", f"{exclusion.rule}: {describe_exclusion(exclusion)}") for exclusion in board.exclusions)
     for trial in board.trials:
         if trial.meta.orchestrator == row.agent:
             name = f"{trial.meta.task} trial {trial.meta.trial}"

@@ -28,7 +28,7 @@ from youbencha.store.layout import META_FILE, PATCH_FILE
 from youbencha.store.read import ArenaTrial
 from youbencha.text import format_count, format_usd, one_line, plural
 
-MOST_TRIALS = 1000
+MAX_TRIALS = 1000
 _OPEN_ROWS = 60
 _ICON = "#0a58ca"
 _MEASURED = frozenset({"unsolved", "limit", "refused", "agent_error"})
@@ -79,8 +79,8 @@ def render_leaderboard_html(board: Leaderboard, base: Path) -> str:
         compared=board.compared and _baselines(board.compared),
         chart=frontier_chart(board.agents),
         flags=[(heading, list(list_flags(board, severity))) for severity, (_, heading) in FLAG_SECTIONS.items()],
-        trials=[_trial(each, base) for each in board.trials[:MOST_TRIALS]],
-        more_trials=max(0, len(board.trials) - MOST_TRIALS),
+        trials=[_trial(trial, base) for trial in board.trials[:MAX_TRIALS]],
+        more_trials=max(0, len(board.trials) - MAX_TRIALS),
         remarks=list(leaderboard_remarks(board, max_listed=None)),
         notes=board.notes,
         version=__version__,
@@ -105,7 +105,7 @@ def _tiles(board: Leaderboard) -> Iterator[Tile]:
     yield Tile("Trials", format_coverage(board.coverage), "valid / finished / planned")
     known = [row.cost_usd for row in board.agents if row.cost_usd.value is not None]
     lower_bound = any(row.cost_usd.partial or row.cost_usd.unknown for row in board.agents)
-    total = format_usd(sum(each.value or 0 for each in known)) if known else UNKNOWN_CELL
+    total = format_usd(sum(total.value or 0 for total in known)) if known else UNKNOWN_CELL
     yield Tile("Cost", f"{'≥ ' if known and lower_bound else ''}{total}", "of attempts that count")
     flagged = sum(bool(trial.meta.evidence) for trial in board.trials)
     yield Tile(

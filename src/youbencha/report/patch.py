@@ -10,10 +10,10 @@ from typing import Literal
 from youbencha.text import shorten
 
 Kind = Literal["add", "del", "same", "hunk", "note"]
-MOST_FILES = 100
-MOST_LINES = 4000
-MOST_LINES_OF_A_FILE = 800
-LONGEST_LINE = 600
+MAX_FILES = 100
+MAX_LINES = 4000
+MAX_FILE_LINES = 800
+MAX_LINE = 600
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _OCTAL = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
 _LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
@@ -44,7 +44,7 @@ class FilePatch:
     def add(self, row: PatchRow, room: int) -> None:
         self.additions += row.kind == "add"
         self.deletions += row.kind == "del"
-        if len(self.rows) < min(room, MOST_LINES_OF_A_FILE):
+        if len(self.rows) < min(room, MAX_FILE_LINES):
             self.rows.append(row)
         elif row.kind != "hunk":
             self.left_out += 1
@@ -62,12 +62,12 @@ def read_patch(text: str) -> Patch:
     files: list[FilePatch] = []
     shown, count, additions, deletions = 0, 0, 0, 0
     for lines in _files(text):
-        room = MOST_LINES - shown if count < MOST_FILES else 0
-        found = _file(lines, room)
-        count, additions, deletions = count + 1, additions + found.additions, deletions + found.deletions
-        shown += len(found.rows)
-        if count <= MOST_FILES:
-            files.append(found)
+        room = MAX_LINES - shown if count < MAX_FILES else 0
+        file = _file(lines, room)
+        count, additions, deletions = count + 1, additions + file.additions, deletions + file.deletions
+        shown += len(file.rows)
+        if count <= MAX_FILES:
+            files.append(file)
     return Patch(tuple(files), count - len(files), additions, deletions)
 
 
@@ -86,10 +86,10 @@ def _files(text: str) -> Iterator[list[str]]:
 
 
 def _file(lines: list[str], room: int) -> FilePatch:
-    found = FilePatch(path=_path_of(lines[0]))
+    file = FilePatch(path=_second_path(lines[0]))
     body = next((at for at, line in enumerate(lines) if line.startswith("@@ ")), len(lines))
     for line in lines[1:body]:
-        if _header(found, line):
+        if _header(file, line):
             break
     old = new = old_left = new_left = 0
     for line in lines[body:]:
@@ -97,9 +97,9 @@ def _file(lines: list[str], room: int) -> FilePatch:
             if hunk := _HUNK.match(line):
                 old, new = int(hunk[1]), int(hunk[3])
                 old_left, new_left = int(hunk[2] or 1), int(hunk[4] or 1)
-                found.add(PatchRow("hunk", line[:LONGEST_LINE]), room)
+                file.add(PatchRow("hunk", line[:MAX_LINE]), room)
             elif line.startswith("\\"):
-                found.add(PatchRow("note", line[2:LONGEST_LINE]), room)
+                file.add(PatchRow("note", line[2:MAX_LINE]), room)
             continue
         kind = _SIGNS.get(line[:1], "note")
         row = PatchRow(kind, _cut(line[1:]))
@@ -107,34 +107,34 @@ def _file(lines: list[str], room: int) -> FilePatch:
             row.old, old, old_left = old, old + 1, old_left - 1
         if kind in ("same", "add"):
             row.new, new, new_left = new, new + 1, new_left - 1
-        found.add(row, room)
-    return found
+        file.add(row, room)
+    return file
 
 
-def _header(found: FilePatch, line: str) -> bool:
+def _header(file: FilePatch, line: str) -> bool:
     """Read a header line. Returns True if it is the last one."""
     word, _, rest = line.partition(" ")
     match word:
         case "---" | "+++" if rest != "/dev/null":
-            found.path = _unquoted(rest.rstrip("\t"))[2:]
+            file.path = _unquoted(rest.rstrip("\t"))[2:]
         case "new":
-            found.state = "added" if rest.startswith("file mode") else found.state
-            found.notes += [line] if rest.startswith("mode") else []
+            file.state = "added" if rest.startswith("file mode") else file.state
+            file.notes += [line] if rest.startswith("mode") else []
         case "deleted":
-            found.state = "deleted"
+            file.state = "deleted"
         case "rename" | "copy" if rest.startswith("from "):
-            found.state, found.old_path = {"rename": "renamed", "copy": "copied"}[word], _unquoted(rest[5:])
+            file.state, file.old_path = {"rename": "renamed", "copy": "copied"}[word], _unquoted(rest[5:])
         case "rename" | "copy" if rest.startswith("to "):
-            found.path = _unquoted(rest[3:])
+            file.path = _unquoted(rest[3:])
         case "old" if rest.startswith("mode"):
-            found.notes.append(line)
+            file.notes.append(line)
         case "GIT" | "Binary":
-            found.binary = True
+            file.binary = True
             return True
     return False
 
 
-def _path_of(header: str) -> str:
+def _second_path(header: str) -> str:
     """The second path in `diff --git a/x b/x`. Only used if no later header names the file."""
     names = header.removeprefix("diff --git ")
     if names.endswith('"'):
@@ -151,10 +151,10 @@ def _unquoted(name: str) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
-def _byte(found: re.Match[bytes]) -> bytes:
-    code = found[1]
+def _byte(match: re.Match[bytes]) -> bytes:
+    code = match[1]
     return bytes([int(code, 8) & 0xFF]) if len(code) == 3 else _LETTERS.get(code, code)
 
 
 def _cut(line: str) -> str:
-    return shorten(line, LONGEST_LINE)
+    return shorten(line, MAX_LINE)

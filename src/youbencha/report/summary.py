@@ -34,8 +34,8 @@ def render_terminal(bundle: ResultsBundle, where: Path | None = None) -> list[tu
     """Return labels and values, each on one line, and without escape sequences or commands for CI."""
     hooks = (*bundle.hooks.pre_execution, *bundle.hooks.post_evaluation)
     above, below = _plain(_above(bundle)), _plain(_warnings(bundle.agent) if bundle.agent else [])
-    evaluators = [line for each in bundle.evaluators for line in _evaluator(each)]
-    failed = [line for each in hooks if each.status == "failed" for line in _hook(each)]
+    evaluators = [line for evaluator in bundle.evaluators for line in _evaluator(evaluator)]
+    failed = [line for hook in hooks if hook.status == "failed" for line in _hook(hook)]
     path = str(where) if where else bundle.execution.environment.workspace_dir
     # The path is not shortened: users copy it.
     return [*above, *evaluators, *below, *failed, ("Results", one_line(path, 4096))]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from youbencha.report.comparison_model import DecidedEarly
 from youbencha.report.comparison_sides import Figure, Side, is_solved, trials_of_both
-from youbencha.report.leaderboard import listed, score_of
+from youbencha.report.leaderboard import capped_score, listed
 from youbencha.stats.comparison import FAILED_SCORE, SOLVED_SCORE, Agent, bound_by, missing_bounds, with_bounds
 from youbencha.stats.model import Bound, Difference, DifferenceInterval, MissingBounds, judge_interval
 from youbencha.stats.sequence import (
@@ -69,7 +69,7 @@ class SequenceJudge(NamedTuple):
         sequence = self.run.sequence(info.until_decided.margin)
         turned = self._is_turned()
         sides = (self.second, self.first) if turned else (self.first, self.second)
-        replay = replay_rounds(sequence, _find_pair(*sides, score_of))
+        replay = replay_rounds(sequence, _find_pair(*sides, capped_score))
         intervals = tuple(_turned(interval) if turned else interval for interval in replay.intervals)
         interval = intervals[-1] if intervals else sequence.interval
         others = _not_surer(once.on_tasks_like_these, interval)
@@ -85,7 +85,7 @@ class SequenceJudge(NamedTuple):
             bounds=None,
             overturned=False,
         )
-        bounds = [self._bounds(sequence_bounds, score_of, turned=turned) for sequence_bounds in replay.bounds]
+        bounds = [self._bounds(sequence_bounds, capped_score, turned=turned) for sequence_bounds in replay.bounds]
         trials = self.first.contestant.source.results.trials
         own = sum(trial.run == self.run.name and trial.meta.reused_from is None for trial in trials)
         most = info.until_decided.max_trials
