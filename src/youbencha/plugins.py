@@ -36,6 +36,21 @@ class Plugins(NamedTuple):
         return {point.name: point.value for point in entry_points(group=self.group)}
 
 
+ADAPTERS = Plugins(
+    "youbencha.adapters",
+    {
+        "aider": "youbencha.adapters.aider:AiderAdapter",
+        "claude-code": "youbencha.adapters.claude_code:ClaudeCodeAdapter",
+        "codex": "youbencha.adapters.codex:CodexAdapter",
+        "command": "youbencha.adapters.command:CommandAdapter",
+        "copilot-cli": "youbencha.adapters.copilot_cli:CopilotCliAdapter",
+        "gemini-cli": "youbencha.adapters.gemini_cli:GeminiCliAdapter",
+        "opencode": "youbencha.adapters.opencode:OpenCodeAdapter",
+    },
+)
+"""The adapters, one for each agent. Everything that is known of an agent is in its adapter."""
+
+
 def load(where: str) -> Any:
     """Import what `module:attribute` names."""
     module, _, attribute = where.partition(":")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.toolbox.catalogue import AGENTS, GATEWAYS, lookup, parse_request, recipes_for
+from youbencha.sandbox.toolbox.catalogue import GATEWAYS, installable_agents, lookup, parse_request, recipes_for
 
 CLAUDE = lookup("claude-code")
 
@@ -31,7 +31,7 @@ def test_without_a_similar_name_all_names_are_listed() -> None:
     with pytest.raises(YouBenchaError) as caught:
         lookup("zzzzzz")
     assert "Did you mean" not in str(caught.value)
-    assert all(agent.name in str(caught.value) for agent in (*AGENTS, *GATEWAYS))
+    assert all(agent.name in str(caught.value) for agent in (*installable_agents(), *GATEWAYS))
 
 
 def test_a_request_names_an_agent_and_perhaps_a_version() -> None:

@@ -25,6 +25,7 @@ from youbencha.log.session import SessionRecord
 from youbencha.process import OutputEnd
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST
+from youbencha.sandbox.toolbox.catalogue import Recipe
 
 DEFAULT_TIMEOUT_MS = 300_000
 READY_TIMEOUT_S = 30.0
@@ -216,8 +217,16 @@ class AgentDescription:
     """For messages: `Copilot CLI`."""
     prefix: ClassVar[str]
     """The beginning of its error codes: `COPILOT`."""
+    summary: ClassVar[str] = ""
+    """For lists: `Codex, by OpenAI.`"""
     program: ClassVar[str] = ""
-    """The program's name on PATH."""
+    """The program's name on PATH. In a loop, the backend is called like it."""
+    recipes: ClassVar[tuple[Recipe, ...]] = ()
+    """How the toolbox installs it, in the order in which it tries them."""
+    redundant_flags: ClassVar[frozenset[str]] = frozenset()
+    """Arguments that people pass to this CLI in a loop, and that its adapter passes anyway."""
+    interactive_args: ClassVar[tuple[str, ...]] = ()
+    """The arguments that start an interactive session with `{prompt}` as its first message, if it can do that."""
     logs: ClassVar[str]
     """The directory of its terminal output in the artifacts."""
     versions: ClassVar[SupportedVersions | None] = None
@@ -251,6 +260,11 @@ class AgentDescription:
     """It can be limited to reaching its model through a gateway, by `gateway_env`."""
     judge_config: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     """Defaults of its configuration when it judges, so that the judged tree does not configure it."""
+
+    @classmethod
+    def loop_config(cls, output_format: str) -> dict[str, Any]:
+        """Return defaults of its configuration in a loop. `output_format` is `text` or `stream-json`."""
+        return {}
 
     @classmethod
     def code(cls, suffix: str) -> str:

@@ -42,6 +42,7 @@ from youbencha.events import (
 from youbencha.gateway.access import GatewayAccess
 from youbencha.json_lines import Record, as_count, as_mapping, as_str
 from youbencha.process import Command, ProcessResult
+from youbencha.sandbox.toolbox.catalogue import Npm
 from youbencha.usage import SessionUsage, Tokens
 
 if TYPE_CHECKING:
@@ -83,6 +84,11 @@ class CodexAdapter(CliAdapter[CodexConfig]):
     title = "Codex"
     prefix = "CODEX"
     program = "codex"
+    summary = "Codex, by OpenAI."
+    # Older layouts (`vendor/TRIPLE/codex/codex`) rely on the launcher to put their own `rg` on PATH: they keep it.
+    recipes = (Npm("@openai/codex", about_mb=170, native=("@openai/codex-*/vendor/*/bin/codex",)),)
+    redundant_flags = frozenset({"exec", "--yolo", "--full-auto"})
+    interactive_args = ("--", "{prompt}")
     logs = "codex-logs"
     file_places = FilePlaces(
         instructions=".codex/AGENTS.md",

@@ -109,7 +109,7 @@ class CommandAdapter(CliAdapter[CommandAgentConfig]):
     name = "command"
     title = "The command"
     prefix = "COMMAND"
-    program = ""
+    summary = "Any program: an agent of your own, or a script."
     logs = "command-logs"
     supports_gateway = True
     config_model = CommandAgentConfig

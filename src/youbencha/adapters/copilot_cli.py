@@ -43,6 +43,7 @@ from youbencha.events import (
 from youbencha.gateway.access import GatewayAccess
 from youbencha.json_lines import Record, as_count, as_mapping, as_str
 from youbencha.process import Command, ProcessResult
+from youbencha.sandbox.toolbox.catalogue import Npm
 from youbencha.usage import SessionUsage, Tokens, add_all
 
 if TYPE_CHECKING:
@@ -98,6 +99,10 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
     title = "Copilot CLI"
     prefix = "COPILOT"
     program = "copilot"
+    summary = "Copilot CLI, by GitHub."
+    recipes = (Npm("@github/copilot", about_mb=130, native=("@github/copilot-*/copilot",)),)
+    redundant_flags = frozenset({"--allow-all-tools"})
+    interactive_args = ("--interactive", "{prompt}")
     logs = "copilot-logs"
     file_places = FilePlaces(
         instructions=".copilot/copilot-instructions.md",

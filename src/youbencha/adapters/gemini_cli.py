@@ -40,6 +40,7 @@ from youbencha.files import read_nofollow
 from youbencha.gateway.access import GatewayAccess
 from youbencha.json_lines import Record, as_count, as_mapping, as_str
 from youbencha.process import Command
+from youbencha.sandbox.toolbox.catalogue import Npm
 from youbencha.usage import Tokens
 
 if TYPE_CHECKING:
@@ -89,6 +90,10 @@ class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
     title = "Gemini CLI"
     prefix = "GEMINI"
     program = "gemini"
+    summary = "Gemini CLI, by Google."
+    recipes = (Npm("@google/gemini-cli", about_mb=20),)
+    redundant_flags = frozenset({"-y", "--yolo"})
+    interactive_args = ("--prompt-interactive", "{prompt}")
     logs = "gemini-cli-logs"
     file_places = FilePlaces(
         instructions=".gemini/GEMINI.md",

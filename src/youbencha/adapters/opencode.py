@@ -43,6 +43,7 @@ from youbencha.events import (
 from youbencha.gateway.access import PROVIDER_OF_PREFIX, GatewayAccess
 from youbencha.json_lines import Record, as_amount, as_count, as_mapping, as_str
 from youbencha.process import Command, ProcessResult
+from youbencha.sandbox.toolbox.catalogue import Npm
 from youbencha.text import strip_ansi
 from youbencha.usage import Tokens
 
@@ -125,6 +126,10 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
     title = "opencode"
     prefix = "OPENCODE"
     program = "opencode"
+    summary = "OpenCode."
+    recipes = (Npm("opencode-ai", about_mb=120, native=("opencode-*-*/bin/opencode",)),)
+    redundant_flags = frozenset({"run"})
+    interactive_args = ("--prompt", "{prompt}")
     logs = "opencode-logs"
     file_places = FilePlaces(
         instructions=".config/opencode/AGENTS.md",

@@ -3,47 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from functools import cache
 
 from youbencha.adapters.base import AgentAdapter, BaseAdapter, complete_adapter
 from youbencha.errors import YouBenchaError
-from youbencha.plugins import Plugins, load
+from youbencha.plugins import ADAPTERS, load
 
-GROUP = "youbencha.adapters"
-
-
-class _BuiltIn(NamedTuple):
-    location: str
-    description: str
-
-
-_BUILT_IN = {
-    "aider": _BuiltIn("youbencha.adapters.aider:AiderAdapter", "Aider."),
-    "claude-code": _BuiltIn("youbencha.adapters.claude_code:ClaudeCodeAdapter", "Claude Code, by Anthropic."),
-    "codex": _BuiltIn("youbencha.adapters.codex:CodexAdapter", "Codex, by OpenAI."),
-    "command": _BuiltIn("youbencha.adapters.command:CommandAdapter", "Any program: an agent of your own, or a script."),
-    "copilot-cli": _BuiltIn("youbencha.adapters.copilot_cli:CopilotCliAdapter", "Copilot CLI, by GitHub."),
-    "gemini-cli": _BuiltIn("youbencha.adapters.gemini_cli:GeminiCliAdapter", "Gemini CLI, by Google."),
-    "opencode": _BuiltIn("youbencha.adapters.opencode:OpenCodeAdapter", "OpenCode."),
-}
-_PLUGINS = Plugins(GROUP, {name: agent.location for name, agent in _BUILT_IN.items()})
 _ALIASES = {"codex-cli": "codex"}
 """Names that older test cases use."""
 
 
 def adapter_names() -> list[str]:
-    return _PLUGINS.names()
+    return ADAPTERS.names()
 
 
 def adapter_descriptions() -> dict[str, str]:
-    """A description of each adapter's agent, by name; empty for adapters of other packages."""
-    return {name: _BUILT_IN[name].description if name in _BUILT_IN else "" for name in adapter_names()}
+    """Return a description of each adapter's agent, by name; empty for adapters of other packages."""
+    return {name: built_in_adapters()[name].summary if name in ADAPTERS.built_in else "" for name in adapter_names()}
+
+
+@cache
+def built_in_adapters() -> dict[str, type[BaseAdapter]]:
+    return {name: load(where) for name, where in ADAPTERS.built_in.items()}
 
 
 def get_adapter(name: str, env: Mapping[str, str] | None = None) -> BaseAdapter:
     """Create the adapter for `agent.type: NAME`. `env` is the harness's environment, by default this process's."""
     kind = _ALIASES.get(name, name)
-    where = _PLUGINS.find(kind)
+    where = ADAPTERS.find(kind)
     if where is None:
         raise _unknown(name)
     try:
@@ -59,7 +46,7 @@ def get_adapter(name: str, env: Mapping[str, str] | None = None) -> BaseAdapter:
 
 def _unknown(name: str) -> YouBenchaError:
     return YouBenchaError(
-        "AGENT_UNKNOWN", f"There is no adapter for an agent called {name!r}.", hint=_PLUGINS.hint(name)
+        "AGENT_UNKNOWN", f"There is no adapter for an agent called {name!r}.", hint=ADAPTERS.hint(name)
     )
 
 

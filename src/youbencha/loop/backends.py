@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from youbencha.adapters.registry import built_in_adapters
 from youbencha.errors import YouBenchaError
 from youbencha.process import find_executable
 from youbencha.spec.loop import CliSpec, HatBackend
@@ -19,8 +20,6 @@ AUTO, CUSTOM = "auto", "custom"
 BACKEND_UNKNOWN, BACKEND_NOT_INSTALLED = "BACKEND_UNKNOWN", "BACKEND_NOT_INSTALLED"
 _COMMAND = "command"
 _PROMPT, _PROMPT_FILE = "{prompt}", "{prompt_file}"
-_EXIT_GRACE_S = 5.0
-"""How long Claude Code may stay after its result."""
 
 
 class Backend(NamedTuple):
@@ -63,26 +62,24 @@ class BackendKind(NamedTuple):
     model_flag: str | None = None
     agent_flag: str | None = None
     """Before the name of a custom agent."""
-    set_by_adapter: frozenset[str] = frozenset()
+    interactive_args: tuple[str, ...] = ()
+    """The arguments that start an interactive session with a first message, if it can do that."""
+    redundant_flags: frozenset[str] = frozenset()
     """Arguments that people pass to this CLI, and that its adapter passes anyway."""
     install: str = ""
     """How to install it, if the toolbox cannot."""
 
 
-_PRINT = frozenset({"--dangerously-skip-permissions", "-p", "--print", "--verbose"})
-
-BACKENDS: dict[str, BackendKind] = {
-    "claude": BackendKind("Claude Code", "claude", "claude-code", set_by_adapter=_PRINT),
+_PROGRAMS = {
     "kiro": BackendKind(
         "Kiro CLI",
         "kiro-cli",
         args=("chat", "--no-interactive", "--trust-all-tools"),
+        interactive_args=("chat", _PROMPT),
         model_flag="--model",
         agent_flag="--agent",
         install="see https://kiro.dev/cli",
     ),
-    "gemini": BackendKind("Gemini CLI", "gemini", "gemini-cli", set_by_adapter=frozenset({"-y", "--yolo"})),
-    "codex": BackendKind("Codex", "codex", "codex", set_by_adapter=frozenset({"exec", "--yolo", "--full-auto"})),
     "forge": BackendKind("Forge", "forge", prompt=("-p", _PROMPT), install="see https://forgecode.dev"),
     "amp": BackendKind(
         "Amp",
@@ -91,13 +88,11 @@ BACKENDS: dict[str, BackendKind] = {
         prompt=("-x", _PROMPT),
         install="see https://ampcode.com/manual",
     ),
-    "copilot": BackendKind("Copilot CLI", "copilot", "copilot-cli", set_by_adapter=frozenset({"--allow-all-tools"})),
-    "opencode": BackendKind("OpenCode", "opencode", "opencode", set_by_adapter=frozenset({"run"})),
-    "aider": BackendKind("Aider", "aider", "aider", set_by_adapter=frozenset({"--yes", "--yes-always"})),
     "pi": BackendKind(
         "Pi",
         "pi",
         args=("-p", "--no-session"),
+        interactive_args=(_PROMPT,),
         model_flag="--model",
         install="`npm install -g @mariozechner/pi-coding-agent`",
     ),
@@ -110,7 +105,29 @@ BACKENDS: dict[str, BackendKind] = {
         install="see https://docs.roocode.com",
     ),
 }
-"""In the order in which `auto` looks for them."""
+"""Programs without an adapter of their own."""
+
+_PRIORITY = ("claude", "kiro", "gemini", "codex", "forge", "amp", "copilot", "opencode", "aider", "pi", "roo")
+
+
+def _all_backends() -> dict[str, BackendKind]:
+    """Return all backends, in the order in which `auto` looks for them; those that it does not name come last."""
+    agents = {
+        adapter.program: BackendKind(
+            adapter.title,
+            adapter.program,
+            name,
+            interactive_args=adapter.interactive_args,
+            redundant_flags=adapter.redundant_flags,
+        )
+        for name, adapter in built_in_adapters().items()
+        if adapter.program
+    }
+    known = {**agents, **_PROGRAMS}
+    return {name: known[name] for name in (*_PRIORITY, *(name for name in known if name not in _PRIORITY))}
+
+
+BACKENDS = _all_backends()
 
 _NOT_YET = {"kiro-acp": "kiro"}
 """Backends of Ralph that are not supported yet, with a substitute."""
@@ -245,9 +262,7 @@ def _agent(name: str, kind: BackendKind, request: _Request) -> Backend:
         config["executable"] = str(found or Path(command).expanduser())
     if request.agent is not None:
         config["agent_name"] = request.agent
-    if name == "claude":
-        config |= {"pty": "always", "output_format": request.cli.output_format, "exit_grace_s": _EXIT_GRACE_S}
-        config |= {"include_partial_messages": "auto"} if request.cli.output_format == "stream-json" else {}
+    config |= built_in_adapters()[kind.agent_type].loop_config(request.cli.output_format)
     return Backend(name, kind.title, kind.agent_type, request.config(config), model)
 
 
@@ -263,7 +278,7 @@ def _without_own(kind: BackendKind, args: Sequence[str], model: str | None) -> t
         if flag in _MODEL_FLAGS:
             named = value or next(waiting, None)
             model = model or named
-        elif word not in kind.set_by_adapter:
+        elif word not in kind.redundant_flags:
             rest.append(word)
     return rest, model
 

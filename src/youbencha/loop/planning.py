@@ -25,15 +25,8 @@ from youbencha.spec.loop import LoopSpec
 _PROMPT = "{prompt}"
 _DEFAULT_SPECS_DIR = ".ralph/specs"
 _INTERACTIVE_ARGS: Mapping[str, tuple[str, ...]] = {
-    "claude": ("--", _PROMPT),
-    "kiro": ("chat", _PROMPT),
-    "gemini": ("--prompt-interactive", _PROMPT),
-    "codex": ("--", _PROMPT),
-    "copilot": ("--interactive", _PROMPT),
-    "opencode": ("--prompt", _PROMPT),
-    "pi": (_PROMPT,),
+    name: kind.interactive_args for name, kind in BACKENDS.items() if kind.interactive_args
 }
-"""The arguments that start an interactive session with a first message. Other backends cannot do that."""
 
 
 def planning_prompt(spec: LoopSpec, idea: str | None) -> str:

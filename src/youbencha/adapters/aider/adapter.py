@@ -20,6 +20,7 @@ from youbencha.adapters.cli_agent import (
 from youbencha.adapters.cli_agent.environment import provider_of
 from youbencha.gateway.access import GatewayAccess
 from youbencha.process import Command, ProcessResult
+from youbencha.sandbox.toolbox.catalogue import Venv
 
 if TYPE_CHECKING:
     from youbencha.gateway.access import Provider
@@ -78,6 +79,9 @@ class AiderAdapter(CliAdapter[AiderConfig]):
     title = "Aider"
     prefix = "AIDER"
     program = "aider"
+    summary = "Aider."
+    recipes = (Venv("aider-chat", module="aider"),)
+    redundant_flags = frozenset({"--yes", "--yes-always"})
     logs = "aider-logs"
     versions = SupportedVersions(oldest=Version("0.83.0"))  # 0.82.3 lacks --disable-playwright
     file_places = FilePlaces(instructions="CONVENTIONS.md")  # named on the command line

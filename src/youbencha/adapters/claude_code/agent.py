@@ -65,6 +65,9 @@ _INHERITED = frozenset({
 
 _STATUS_TIMEOUT_S = 30.0
 
+_LOOP_EXIT_GRACE_S = 5.0
+"""How long it may stay after its result in a loop."""
+
 INTERRUPT_S = 1.0
 """How long to wait for a result after `interrupt`; it usually comes within 0.1 s."""
 
@@ -241,6 +244,11 @@ class ClaudeCodeAdapter(ClaudeCode, CliAdapter[ClaudeCodeConfig]):
             interrupted=control.interrupting.is_set() and not output.finished_before_stop,
             unresponsive=None if output.key_rejected else given_up,
         )
+
+    @classmethod
+    def loop_config(cls, output_format: str) -> dict[str, Any]:
+        partial = {"include_partial_messages": "auto"} if output_format == "stream-json" else {}
+        return {"pty": "always", "output_format": output_format, "exit_grace_s": _LOOP_EXIT_GRACE_S, **partial}
 
     def reader(self) -> ClaudeStreamReader:
         return ClaudeStreamReader()

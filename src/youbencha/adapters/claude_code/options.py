@@ -14,6 +14,7 @@ from youbencha.adapters.base import AgentDescription, FilePlaces
 from youbencha.adapters.causes import INVALID_OPTION, Cause
 from youbencha.adapters.claude_code.versions import SUPPORTED
 from youbencha.adapters.cli_agent.config import FITS, AgentConfig, Argument, Matches
+from youbencha.sandbox.toolbox.catalogue import Npm, Wheel, WheelRelease
 
 
 class ClaudeCode(AgentDescription):
@@ -23,6 +24,27 @@ class ClaudeCode(AgentDescription):
     title = "Claude Code"
     prefix = "CLAUDE"
     program = "claude"
+    summary = "Claude Code, by Anthropic."
+    # With `--ignore-scripts`, its npm package still has its native binary in a separate package (from 2.1.113 on), so
+    # that no install script needs to run. So do the npm packages of other agents (Codex from 0.100 on).
+    recipes = (
+        Wheel(
+            "claude-agent-sdk",
+            binary="claude_agent_sdk/_bundled/claude",
+            version_file="claude_agent_sdk/_cli_version.py",
+            about_mb=160,
+            known={
+                "2.0.53": WheelRelease("0.1.10", 65),
+                "2.0.62": WheelRelease("0.1.14", 65),
+                "2.1.1": WheelRelease("0.1.19", 70),
+                "2.1.19": WheelRelease("0.1.22", 70),
+                "2.1.325": WheelRelease("0.2.182", 160),
+            },
+        ),
+        Npm("@anthropic-ai/claude-code", about_mb=170, native=("@anthropic-ai/claude-code-*/claude",)),
+    )
+    redundant_flags = frozenset({"--dangerously-skip-permissions", "-p", "--print", "--verbose"})
+    interactive_args = ("--", "{prompt}")
     logs = "claude-code-logs"
     versions = SUPPORTED
     file_places = FilePlaces(

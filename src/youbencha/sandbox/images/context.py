@@ -18,7 +18,17 @@ from youbencha.progress import StepProgress
 from youbencha.sandbox.toolbox.portable import PortableCli
 
 _EXECUTABLE = 0o111
-IMAGE_PACKAGES = ("aiohttp", "filelock", "orjson", "packaging", "platformdirs", "psutil", "pydantic", "ruamel.yaml")
+IMAGE_PACKAGES = (
+    "aiohttp",
+    "filelock",
+    "orjson",
+    "packaging",
+    "platformdirs",
+    "psutil",
+    "pydantic",
+    "rapidfuzz",
+    "ruamel.yaml",
+)
 """What `python3 -m youbencha.control` needs in the image."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _OLDEST_GLIBC = 17

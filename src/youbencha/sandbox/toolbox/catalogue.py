@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import ClassVar
 
 from youbencha.errors import YouBenchaError
+from youbencha.plugins import ADAPTERS, load
 from youbencha.sandbox.toolbox.installed import PackageSource
 from youbencha.sandbox.toolbox.versions import newest_first, wanted_version
 from youbencha.text import did_you_mean
@@ -70,60 +72,31 @@ class CatalogueEntry:
     """In the order in which they are tried."""
 
 
-# With `--ignore-scripts`, all of these npm packages still have their native binary in a separate package (Claude Code
-# from 2.1.113, Codex from 0.100), so that no install script needs to run.
-AGENTS: tuple[CatalogueEntry, ...] = (
-    CatalogueEntry(
-        "claude-code",
-        "claude",
-        (
-            Wheel(
-                "claude-agent-sdk",
-                binary="claude_agent_sdk/_bundled/claude",
-                version_file="claude_agent_sdk/_cli_version.py",
-                about_mb=160,
-                known={
-                    "2.0.53": WheelRelease("0.1.10", 65),
-                    "2.0.62": WheelRelease("0.1.14", 65),
-                    "2.1.1": WheelRelease("0.1.19", 70),
-                    "2.1.19": WheelRelease("0.1.22", 70),
-                    "2.1.325": WheelRelease("0.2.182", 160),
-                },
-            ),
-            Npm("@anthropic-ai/claude-code", about_mb=170, native=("@anthropic-ai/claude-code-*/claude",)),
-        ),
-    ),
-    CatalogueEntry(
-        "codex",
-        "codex",
-        # Older layouts (`vendor/TRIPLE/codex/codex`) rely on the launcher to put their own `rg` on PATH: they keep it.
-        (Npm("@openai/codex", about_mb=170, native=("@openai/codex-*/vendor/*/bin/codex",)),),
-    ),
-    CatalogueEntry(
-        "copilot-cli", "copilot", (Npm("@github/copilot", about_mb=130, native=("@github/copilot-*/copilot",)),)
-    ),
-    CatalogueEntry("gemini-cli", "gemini", (Npm("@google/gemini-cli", about_mb=20),)),
-    CatalogueEntry("opencode", "opencode", (Npm("opencode-ai", about_mb=120, native=("opencode-*-*/bin/opencode",)),)),
-    CatalogueEntry("aider", "aider", (Venv("aider-chat", module="aider"),)),
-)
-
 # Not agents, but installed and pinned in the same way. They are not looked for on PATH.
 GATEWAYS: tuple[CatalogueEntry, ...] = (
     CatalogueEntry("litellm", "litellm", (Venv("litellm", module="litellm.proxy.proxy_cli", extra="proxy"),)),
 )
 
-_BY_NAME = {agent.name: agent for agent in (*AGENTS, *GATEWAYS)}
+
+@cache
+def installable_agents() -> tuple[CatalogueEntry, ...]:
+    """Return the agents whose adapters tell how to install them."""
+    adapters = ((name, load(where)) for name, where in ADAPTERS.built_in.items())
+    return tuple(
+        CatalogueEntry(name, adapter.program, adapter.recipes) for name, adapter in adapters if adapter.recipes
+    )
 
 
 def lookup(name: str) -> CatalogueEntry:
     """Return the entry with that name, or raise an error that suggests one."""
-    if agent := _BY_NAME.get(name):
-        return agent
-    near = did_you_mean(name, _BY_NAME)
+    known = {entry.name: entry for entry in (*installable_agents(), *GATEWAYS)}
+    if entry := known.get(name):
+        return entry
+    near = did_you_mean(name, known)
     raise YouBenchaError(
         "AGENT_UNKNOWN",
         f"unknown agent {name!r}",
-        hint=(f"{near[0].upper()}{near[1:]} " if near else "") + f"Known agents: {_names(AGENTS)}. "
+        hint=(f"{near[0].upper()}{near[1:]} " if near else "") + f"Known agents: {_names(installable_agents())}. "
         f"Gateways: {_names(GATEWAYS)}.",
     )
 

@@ -18,7 +18,14 @@ from youbencha.errors import YouBenchaError
 from youbencha.locks import LockFile, lock_file
 from youbencha.process import find_executable
 from youbencha.progress import StepProgress
-from youbencha.sandbox.toolbox.catalogue import AGENTS, AgentRequest, CatalogueEntry, Recipe, lookup, recipes_for
+from youbencha.sandbox.toolbox.catalogue import (
+    AgentRequest,
+    CatalogueEntry,
+    Recipe,
+    installable_agents,
+    lookup,
+    recipes_for,
+)
 from youbencha.sandbox.toolbox.fetch import (
     DEPENDENCY_HINT,
     DEPENDENCY_NOT_FOUND,
@@ -310,7 +317,7 @@ class AgentOnPath:
 
 async def on_path() -> list[AgentOnPath]:
     """The agents on PATH. They run concurrently for their versions, because some need more than a second."""
-    found = await asyncio.gather(*map(_find, AGENTS))
+    found = await asyncio.gather(*map(_find, installable_agents()))
     return [agent for agent in found if agent]
 
 
