@@ -120,7 +120,7 @@ async def test_an_agent_cannot_void_its_trial(tmp_path: Path, image: str) -> Non
 def images_of_state(engine: Engine, owner: int | str) -> list[str]:
     """Images with the files of a harness's containers, by its process id."""
     found = engine.get("/images/json", filters=json.dumps({"label": ["youbencha.state"]}))
-    return [each["Id"] for each in found if each["Labels"]["youbencha.state"].split("/")[3] == str(owner)]
+    return [each["Id"] for each in found if each["Labels"]["youbencha.state"].split("/")[2] == str(owner)]
 
 
 async def test_changes_to_the_image_are_part_of_the_agents_state(bench: ValidationBench, engine: Engine) -> None:
@@ -160,4 +160,4 @@ async def test_nothing_is_left_of_a_killed_harness(tmp_path: Path, image: str, e
     await reap_containers()
     assert images_of_state(engine, harness.pid) == []
     owned = engine.get("/containers/json", all="1", filters=json.dumps({"label": ["youbencha.owner"]}))
-    assert not [each for each in owned if each["Labels"]["youbencha.owner"].split("/")[3] == str(harness.pid)]
+    assert not [each for each in owned if each["Labels"]["youbencha.owner"].split("/")[2] == str(harness.pid)]

@@ -22,7 +22,6 @@ from youbencha.sandbox.base import GATEWAY_PORT, ForwardedPort
 from youbencha.sandbox.docker import ownership
 from youbencha.sandbox.docker.container import Container
 from youbencha.sandbox.docker.engine import connect
-from youbencha.sandbox.docker.launch import ContainerSystem
 from youbencha.sandbox.docker.ownership import reap_containers
 from youbencha.sandbox.docker.sandbox import DockerSandbox
 
@@ -252,7 +251,7 @@ async def test_a_container_with_a_network_is_refused(box: Box) -> None:
         assert (await sandbox.run(box.command("true"))).exit.code == 0
         container = WithNetwork(engine, box.run_id)
         with tempfile.TemporaryDirectory() as short:
-            system = ContainerSystem(sandbox.context, container, Path(short, "life.sock"))
+            system = sandbox.prepare(container, Path(short, "life.sock"))
             with pytest.raises(YouBenchaError) as refused:
                 await run(box.command("true"), system=system)
             await container.removed()

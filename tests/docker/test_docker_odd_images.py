@@ -12,10 +12,9 @@ from docker_boxes import PATIENCE_S, Box, image_of
 from youbencha.errors import YouBenchaError
 from youbencha.process import LimitHit, Limits, ProcessStartError
 from youbencha.sandbox.docker import ownership
-from youbencha.sandbox.docker.container import Container
+from youbencha.sandbox.docker.container import Container, died_at_once, without_loader
 from youbencha.sandbox.docker.engine import User, connect
 from youbencha.sandbox.docker.image import account_mounts, ensure_image, read_volumes
-from youbencha.sandbox.docker.launch import died_at_once, without_loader
 from youbencha.sandbox.docker.mounts import Mounts
 
 LIMITS = Limits(timeout_s=PATIENCE_S)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import aiodocker
@@ -43,30 +44,33 @@ async def user(engine: object) -> AsyncIterator[aiodocker.Docker]:
 
 def dead_owner() -> ownership.Owner:
     """A process that was there a moment ago."""
-    me = ownership.this_owner()
     script = "from youbencha.sandbox.docker.ownership import this_owner; print(this_owner())"
     printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
     owner = ownership.Owner.parse(printed)
     assert owner is not None
-    assert owner.host == me.host
+    me = ownership.this_owner()
+    assert (owner.boot, owner.namespace) == (me.boot, me.namespace)
     return owner
 
 
-async def test_only_containers_of_dead_runs_are_removed(
-    box: Box, client: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    host = ownership.HostId(f"computer-of-{box.run_id}", f"boot-of-{box.run_id}", "pid:[1]")
-    dead = dead_owner()._replace(host=host)
-    monkeypatch.setattr(ownership, "_this_host", lambda: host)  # for other tests that reap, this is another computer
-    me = ownership.this_owner()
+@pytest.fixture
+def elsewhere(box: Box, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A process namespace of this test, so that what it makes is not abandoned for others that reap meanwhile."""
+    namespace = f"pid:[{box.run_id}]"
+    me = replace(ownership.this_owner(), namespace=namespace)
+    monkeypatch.setattr(ownership, "this_owner", lambda: me)
+    return namespace
+
+
+async def test_only_containers_of_dead_runs_are_removed(box: Box, client: Engine, elsewhere: str) -> None:
+    dead, me = dead_owner_elsewhere(elsewhere), ownership.this_owner()
     socket_dir = SocketDir()
     owners = {
         "dead": str(dead),
-        "same-number": str(me._replace(started="1")),
+        "of-an-older-version": f"machine/{dead}",
+        "same-number": str(replace(me, started="1")),
         "living": str(me),
-        "before-the-restart": str(me._replace(host=host._replace(boot="earlier", namespace="pid:[2]"))),
-        "other-computer": str(dead._replace(host=host._replace(machine="another", boot="another"))),
-        "other-namespace": str(dead._replace(host=host._replace(namespace="pid:[2]"))),
+        "other-namespace": str(replace(dead, namespace="pid:[2]")),
         "unreadable": "not an owner",
     }
     sandbox = f"youbencha-{os.urandom(6).hex()}"
@@ -77,7 +81,7 @@ async def test_only_containers_of_dead_runs_are_removed(
             ownership.OWNER: owner,
         }
         await client.create(names[kind], {"Image": box.image, "Cmd": ["true"], "Labels": container_labels})
-    expected = {names[kind] for kind in ("dead", "same-number", "before-the-restart")}
+    expected = {names[kind] for kind in ("dead", "of-an-older-version", "same-number")}
 
     would = await reap_containers(dry_run=True)
     assert {name for name in would.names if name.startswith(sandbox)} == expected
@@ -87,33 +91,41 @@ async def test_only_containers_of_dead_runs_are_removed(
     reaped = await reap_containers()
     assert {name for name in reaped.names if name.startswith(sandbox)} == expected
     assert reaped.failed == ()
-    assert reaped.in_use >= 4
-    assert await names_left(box) == {
-        names[kind] for kind in ("living", "other-computer", "other-namespace", "unreadable")
-    }
+    assert reaped.in_use >= 3
+    assert await names_left(box) == {names[kind] for kind in ("living", "other-namespace", "unreadable")}
     assert not socket_dir.path.exists()
 
 
+def dead_owner_elsewhere(namespace: str) -> ownership.Owner:
+    return ownership.Owner(ownership.this_owner().boot, namespace, 2**22 + 1, "1")
+
+
+def test_after_a_restart_only_a_running_container_has_a_living_owner() -> None:
+    """A restart stops all containers: one that runs belongs to another host that shares the engine."""
+    earlier = replace(ownership.this_owner(), boot="earlier")
+    assert earlier.has_left("exited")
+    assert earlier.has_left("created")
+    assert not earlier.has_left("running")
+
+
 async def test_what_a_user_made_of_a_container_of_ours_is_kept(
-    box: Box, client: Engine, user: aiodocker.Docker, monkeypatch: pytest.MonkeyPatch
+    box: Box, client: Engine, user: aiodocker.Docker, elsewhere: str
 ) -> None:
-    """`docker commit` gives our labels to an image, and to all containers of it, whatever their names."""
-    host = ownership.HostId(f"computer-of-{box.run_id}", f"boot-of-{box.run_id}", "pid:[1]")
-    dead = dead_owner()._replace(host=host)
-    monkeypatch.setattr(ownership, "_this_host", lambda: host)  # for other tests that reap, this is another computer
+    """`docker commit` gives our labels to an image, and to all containers of it."""
     sandbox, copy = f"youbencha-{os.urandom(6).hex()}", f"{box.run_id}-copy"
+    dead = dead_owner_elsewhere(elsewhere)
     labels = {**ownership.labels(box.run_id, sandbox, Path("/")), ownership.OWNER: str(dead)}
-    own, users = f"{sandbox}-1", {copy, f"{sandbox}-2", f"{sandbox}-volumes", f"youbencha-look-{sandbox[-12:]}"}
+    own = f"{sandbox}-1"
     await client.create(own, {"Image": box.image, "Cmd": ["true"], "Labels": labels})
     await user.containers.container(own).commit(repository=copy)
+    users = {copy, f"youbencha-{os.urandom(6).hex()}-1", f"{box.run_id}-theirs"}
     for name in users:
         await user.containers.create({"Image": copy, "Cmd": ["true"]}, name=name)
-    await user.containers.create({"Image": box.image, "Cmd": ["true"], "Labels": labels}, name=f"{box.run_id}-theirs")
     network = await user.networks.create({"Name": copy, "Labels": labels})
     volume = await user.volumes.create({"Name": copy, "Labels": labels})
     try:
         assert [name for name in (await reap_containers()).names if name.startswith(sandbox)] == [own]
-        assert await names_left(box) == {*users, f"{box.run_id}-theirs"}
+        assert await names_left(box) == users
         assert (await network.show())["Name"] == (await volume.show())["Name"] == copy
     finally:
         for name in await names_left(box):
@@ -170,26 +182,7 @@ def test_labels_of_other_programs_are_not_trusted(tmp_path: Path) -> None:
         assert (tmp_path / "precious").is_dir()
     remove_socket_dir(Path(""))
     assert ownership.Owner.parse("x/y/z") is None
-    assert ownership.Owner.parse("computer/boot/space/12/") is None
-    assert not ownership.is_orphan(None)
-
-
-def test_a_computer_without_a_machine_id(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Two such are not the same one."""
-    file = tmp_path / "machine-id"
-    for text in (None, "", "uninitialized\n"):
-        if text is not None:
-            file.write_text(text)
-        assert ownership.machine_name(file) == ownership.NOT_KNOWN
-    file.write_text("0123456789abcdef0123456789abcdef\n")
-    named = ownership.machine_name(file)
-    assert named not in ("", ownership.NOT_KNOWN)
-    assert "0123456789" not in named
-    owner = ownership.this_owner()
-    nameless = owner._replace(host=owner.host._replace(machine=ownership.NOT_KNOWN))
-    monkeypatch.setattr(ownership, "_this_host", lambda: nameless.host)
-    assert not ownership.is_orphan(nameless._replace(host=nameless.host._replace(boot="another")))
-    assert ownership.is_orphan(nameless._replace(started="1"))
+    assert ownership.Owner.parse("boot/space/12/") is None
 
 
 async def test_socket_directories_of_dead_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -208,8 +201,6 @@ async def test_socket_directories_of_dead_runs(monkeypatch: pytest.MonkeyPatch, 
         written.write_text(str(dead_owner()))
         (odd.path / "owner").symlink_to(written)
         (ownerless.path / "owner").unlink()
-        older = Path(short, "yb-lobby-older")  # of an older version
-        shutil.copytree(dead.path, older)
         link = Path(short, "yb-sock-link")
         link.symlink_to(tmp_path / "elsewhere")
         await reap_containers(dry_run=True)

@@ -569,7 +569,7 @@ async def test_sandbox_identity_in_the_results(box: Box) -> None:
         assert sandbox.identity.image_id.startswith("sha256:")
         assert sandbox.identity.image_digest is None, "it was made on this computer"
         assert sandbox.identity.engine.split()[0] in ("Docker", "Podman")
-        sandbox.identity = sandbox.identity._replace(image_digest="sha256:of-a-registry")
+        sandbox.image = sandbox.image._replace(digest="sha256:of-a-registry")
         report = sandbox.report()
     assert (report.type, report.network, report.fresh_home) == ("docker", box.spec().network, True)
     assert (report.cpus, report.memory) == (0.5, 1024**3)

@@ -307,7 +307,7 @@ def evaluator_sandboxes(
             async with open_docker_sandbox(
                 spec.model_copy(update={"network": network, "image": options.image or spec.image}),
                 workspace=tree,
-                scratch=state.context.scratch if state else directory.new_scratch(),
+                scratch=state.scratch if state else directory.new_scratch(),
                 run_id=directory.name,
                 on_event=on_event,
                 cache=host.cache,
@@ -315,7 +315,7 @@ def evaluator_sandboxes(
                 files_of=state,
             ) as sandbox:
                 if tree == directory.modified and isinstance(agents, DockerSandbox):  # it may run the agent's programs
-                    for path in agents.context.mounts.protected:
+                    for path in agents.mounts.protected:
                         sandbox.protect(path)
                 access = None
                 if trial_gateway is not None and gateway is not None:

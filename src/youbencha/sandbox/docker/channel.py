@@ -34,11 +34,11 @@ _ARCHITECTURES = ("x86_64", "aarch64")
 _ALIASES = {"amd64": "x86_64", "arm64": "aarch64"}
 _EXECUTABLE = 0o755
 """For every user, because the user in the container may be a different one."""
-_LONGEST_SOCKET = 107
+MAX_SOCKET_PATH_BYTES = 107
 """Bytes that Linux allows for the path of a Unix socket."""
-_LONGEST_NAME = len("/ports/65535.sock")
+_MAX_SOCKET_NAME_BYTES = len("/ports/65535.sock")
 _END = b"t"
-_LONGEST_REPORT = 1024 * 1024
+MAX_REPORT_BYTES = 1024 * 1024
 _KIB = 1024
 _US = 1e-6
 
@@ -83,7 +83,7 @@ class SocketDir:
         try:
             (self.path / SOCKET_DIR_OWNER).write_text(str(this_owner()), encoding="ascii")
             self.ports_dir.mkdir(mode=0o700)
-        except OSError:  # for example because the disk is full
+        except BaseException:  # for example because the disk is full
             self.close()
             raise
         self.ports: list[int] = []
@@ -114,7 +114,7 @@ def _make_socket_dir() -> Path:
             path = tempfile.mkdtemp(prefix=SOCKET_DIR_PREFIX, dir=parent)
         except OSError:
             continue
-        if len(os.fsencode(path)) + _LONGEST_NAME <= _LONGEST_SOCKET:
+        if len(os.fsencode(path)) + _MAX_SOCKET_NAME_BYTES <= MAX_SOCKET_PATH_BYTES:
             return Path(path)
         Path(path).rmdir()
     raise YouBenchaError(
@@ -255,7 +255,7 @@ class InitChannel:
     async def _receive_line(self) -> str:
         loop = asyncio.get_running_loop()
         while b"\n" not in self._received:
-            if self._connection is None or len(self._received) > _LONGEST_REPORT:
+            if self._connection is None or len(self._received) > MAX_REPORT_BYTES:
                 raise EOFError
             try:
                 data = await loop.sock_recv(self._connection, 1 << 16)

@@ -1,22 +1,21 @@
 """Record which harness owns a container, and remove what a dead harness left.
 
-Labels identify the owner's process, so that nothing of a running harness is ever removed. But labels are inherited:
-`docker commit` gives them to an image, and to every container of it. So the name and the image are checked, too.
+A container is removed only if it has our label and one of our names, and if the process that made it is dead. Labels
+alone do not prove that it is ours: `docker commit` gives them to an image, and to every container of that image.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import shutil
 import stat
 import tempfile
 from collections.abc import Iterable, Mapping
-from functools import cache
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import read_nofollow
@@ -32,101 +31,52 @@ SOCKET_DIR = "youbencha.socket-dir"
 STATE = "youbencha.state"
 """The label of an image with the files of a container: its owner. Such images are removed at the end of a trial."""
 
-_STATE_REPOSITORY = "youbencha-state"
+STATE_REPOSITORY = "youbencha-state"
 SOCKET_DIR_PREFIX = "yb-sock-"
-_OLDER_SOCKET_DIR = "youbencha.lobby"
-_SOCKET_DIR_PREFIXES = (SOCKET_DIR_PREFIX, "yb-lobby-")
-"""With the names of older versions, whose directories are removed, too."""
-
 SOCKET_DIR_OWNER = "owner"
 """The file in a socket directory that identifies its owner."""
 
-_CONTAINER_NAME = re.compile(r"(youbencha-[0-9a-f]{12})-(?:\d+|volumes)|youbencha-look-[0-9a-f]{12}")
-NOT_KNOWN = "-"
-_OWNER_PARTS = 5
-_MACHINE_ID_DIGITS = 32
-_LONGEST_OWNER = 1024
+_CONTAINER_NAME = re.compile(r"(youbencha-[0-9a-f]{12})-(?:\d+|volumes)|youbencha-(?:look|base)-[0-9a-f]{12}")
+MAX_OWNER_BYTES = 1024
 
 
-class HostId(NamedTuple):
-    """The scope in which a process id is unique.
+@dataclass(frozen=True)
+class Owner:
+    """A process of this host, distinct from a later one with the same id."""
 
-    A harness that runs in a container sees different ids than the host: neither may judge the other's.
-    """
-
-    machine: str
-    """The same after each boot; `NOT_KNOWN` if the host has no id."""
     boot: str
     namespace: str
-
-
-class Owner(NamedTuple):
-    """A process of a host, distinct from a later one with the same id."""
-
-    host: HostId
+    """The scope of the process id. A harness in a container sees different ids than the host."""
     pid: int
     started: str
     """Clock ticks since boot."""
 
     def __str__(self) -> str:
-        return "/".join((*self.host, str(self.pid), self.started))
+        return "/".join((self.boot, self.namespace, str(self.pid), self.started))
 
     @classmethod
     def parse(cls, text: str) -> Owner | None:
-        parts = text.split("/")
-        if len(parts) != _OWNER_PARTS or not all(parts) or not parts[3].isdecimal():
-            return None
-        return cls(HostId(*parts[:3]), int(parts[3]), parts[4])
+        """Read an owner. Older versions wrote the machine before it."""
+        match text.split("/")[-4:]:
+            case [boot, namespace, pid, started] if boot and namespace and pid.isdecimal() and started:
+                return cls(boot, namespace, int(pid), started)
+        return None
 
-
-def labels(run: str, sandbox: str, socket_dir: Path) -> dict[str, str]:
-    """The labels of containers that this process creates."""
-    return {OURS: "1", OWNER: str(this_owner()), RUN: run, SANDBOX: sandbox, SOCKET_DIR: str(socket_dir)}
-
-
-def state_image(container: str) -> str:
-    """The name of the image with a container's files."""
-    return f"{_STATE_REPOSITORY}:{container}"
-
-
-def state_labels() -> dict[str, str]:
-    """Labels of such an image. It inherits the container's, of which the owner would hide our containers of it."""
-    return {STATE: str(this_owner()), OWNER: ""}
+    def has_left(self, container_state: str = "exited") -> bool:
+        """Whether what the process made is certainly abandoned. False if the process cannot be seen from here."""
+        me = this_owner()
+        if self.boot != me.boot:  # a restart stops every container, so a running one is another host's
+            return container_state != "running"
+        return self.namespace == me.namespace and _start_time(self.pid) != self.started
 
 
 def this_owner() -> Owner:
-    return Owner(_this_host(), os.getpid(), _start_of(os.getpid()) or "0")
-
-
-def is_orphan(owner: Owner | None) -> bool:
-    """Whether the owner is certainly dead: it was a process of this host, and no longer exists."""
-    if owner is None:
-        return False
-    this = _this_host()
-    if owner.host.boot != this.boot:  # no process survives a reboot, if it is the same host
-        return owner.host.machine == this.machine != NOT_KNOWN
-    return owner.host.namespace == this.namespace and _start_of(owner.pid) != owner.started
-
-
-@cache
-def _this_host() -> HostId:
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - not a path, only a name
-    return HostId(machine_name(Path("/etc/machine-id")), boot, namespace)
+    return Owner(boot, namespace, os.getpid(), _start_time(os.getpid()) or "0")
 
 
-def machine_name(file: Path) -> str:
-    """A hash of this machine's id, which itself should not be published."""
-    try:
-        number = file.read_bytes().strip()
-    except OSError:
-        return NOT_KNOWN
-    if len(number) != _MACHINE_ID_DIGITS:  # it is empty, or not initialized yet
-        return NOT_KNOWN
-    return hashlib.sha256(b"youbencha" + number).hexdigest()[:16]
-
-
-def _start_of(pid: int) -> str | None:
+def _start_time(pid: int) -> str | None:
     """The start time of a process; None if it does not exist."""
     try:
         line = Path(f"/proc/{pid}/stat").read_bytes()
@@ -136,7 +86,20 @@ def _start_of(pid: int) -> str | None:
     return None if fields[0] in (b"Z", b"X") else fields[19].decode()
 
 
-class ReapResult(NamedTuple):
+def labels(run: str, sandbox: str, socket_dir: Path) -> dict[str, str]:
+    """The labels of containers that this process creates."""
+    return {OURS: "1", OWNER: str(this_owner()), RUN: run, SANDBOX: sandbox, SOCKET_DIR: str(socket_dir)}
+
+
+def state_image(container: str) -> str:
+    """The name of the image with a container's files."""
+    return f"{STATE_REPOSITORY}:{container}"
+
+
+@dataclass(frozen=True)
+class ReapResult:
+    """What dead harnesses left on the engine."""
+
     names: tuple[str, ...] = ()
     """The containers that were removed, or would be."""
     failed: tuple[str, ...] = ()
@@ -147,7 +110,7 @@ class ReapResult(NamedTuple):
 async def reap_containers(*, dry_run: bool = False) -> ReapResult:
     """Remove what dead harnesses left, at the start of a run and in `yb prune`. Does not require an engine."""
     if not dry_run:
-        _remove_orphaned_socket_dirs()
+        _remove_abandoned_socket_dirs()
     try:
         async with connect() as engine:
             return await _reap(engine, dry_run=dry_run)
@@ -158,86 +121,83 @@ async def reap_containers(*, dry_run: bool = False) -> ReapResult:
 
 
 async def own_containers(engine: Engine, label: str) -> list[dict[str, Any]]:
-    """The containers with this label that a harness made, and not a user from an image with our labels."""
-    return [each for each in await engine.labelled(label) if await _is_own(engine, each)]
+    """The containers with this label that a harness made and named."""
+    return [container for container in await engine.labelled(label) if _is_own(container)]
 
 
-async def _is_own(engine: Engine, container: Mapping[str, Any]) -> bool:
-    own = container.get("Labels") or {}
-    name = _CONTAINER_NAME.fullmatch(_name_of(container))
-    if name is None or name[1] not in (None, own.get(SANDBOX)):
-        return False
-    image = await engine.image(str(container["ImageID"])) or {}
-    inherited = (image.get("Config") or {}).get("Labels") or {}
-    return bool(inherited.get(OWNER) != own.get(OWNER))
+def _is_own(container: Mapping[str, Any]) -> bool:
+    match = _CONTAINER_NAME.fullmatch(_name(container))
+    return match is not None and match[1] in (None, (container.get("Labels") or {}).get(SANDBOX))
 
 
-def _name_of(container: Mapping[str, Any]) -> str:
+def _name(container: Mapping[str, Any]) -> str:
     return str((container.get("Names") or [container["Id"]])[0]).removeprefix("/")
 
 
 async def _reap(engine: Engine, *, dry_run: bool) -> ReapResult:
     names, failed, in_use = [], [], 0
-    for each in await own_containers(engine, f"{OURS}=1"):
-        container_labels, name = each.get("Labels") or {}, _name_of(each)
-        if not is_orphan(Owner.parse(container_labels.get(OWNER, ""))):
+    for container in await own_containers(engine, f"{OURS}=1"):
+        container_labels = container.get("Labels") or {}
+        owner = Owner.parse(container_labels.get(OWNER, ""))
+        if owner is None or not owner.has_left(str(container.get("State"))):
             in_use += 1
-        elif dry_run or await _removed(engine, str(each["Id"]), container_labels):
-            names.append(name)
+        elif dry_run or await _try_remove(engine, str(container["Id"]), container_labels):
+            names.append(_name(container))
         else:
-            failed.append(name)
+            failed.append(_name(container))
     if not dry_run:
-        await _remove_orphaned_images(engine)
+        await _remove_abandoned_images(engine)
     return ReapResult(tuple(names), tuple(failed), in_use)
 
 
-async def _remove_orphaned_images(engine: Engine) -> None:
-    for each in await engine.images(STATE):
-        if is_orphan(Owner.parse((each.get("Labels") or {}).get(STATE, ""))):
-            for name in each.get("RepoTags") or ():
-                if name.removeprefix("localhost/").startswith(f"{_STATE_REPOSITORY}:"):
-                    with contextlib.suppress(YouBenchaError):  # the next one tries again
+async def _remove_abandoned_images(engine: Engine) -> None:
+    for image in await engine.images(STATE):
+        owner = Owner.parse((image.get("Labels") or {}).get(STATE, ""))
+        if owner is not None and owner.has_left():
+            for name in image.get("RepoTags") or ():
+                if name.removeprefix("localhost/").startswith(f"{STATE_REPOSITORY}:"):
+                    with contextlib.suppress(YouBenchaError):  # the next run tries again
                         await engine.remove_image(name)
 
 
-async def _removed(engine: Engine, container: str, container_labels: Mapping[str, str]) -> bool:
+async def _try_remove(engine: Engine, container: str, container_labels: Mapping[str, str]) -> bool:
     try:
         await engine.remove(container)
     except YouBenchaError:
         return False
-    remove_socket_dir(Path(container_labels.get(SOCKET_DIR) or container_labels.get(_OLDER_SOCKET_DIR, "")))
+    remove_socket_dir(Path(container_labels.get(SOCKET_DIR, "")))
     return True
 
 
-def _remove_orphaned_socket_dirs() -> None:
+def _remove_abandoned_socket_dirs() -> None:
     """Remove the directories of harnesses that were killed between two containers, which have no label."""
     for parent in socket_dir_parents():
         with contextlib.suppress(OSError):
             for path in Path(parent).iterdir():
-                if path.name.startswith(_SOCKET_DIR_PREFIXES) and is_orphan(_owner_of(path)):
+                if path.name.startswith(SOCKET_DIR_PREFIX) and (owner := _read_owner(path)) and owner.has_left():
                     remove_socket_dir(path)
 
 
-def _owner_of(socket_dir: Path) -> Owner | None:
+def _read_owner(socket_dir: Path) -> Owner | None:
     """The owner; None if the file is invalid. No link is followed, because any user may have created one."""
     try:
-        about = socket_dir.lstat()
-        if about.st_uid != os.getuid() or not stat.S_ISDIR(about.st_mode):
+        status = socket_dir.lstat()
+        if status.st_uid != os.getuid() or not stat.S_ISDIR(status.st_mode):
             return None
-        return Owner.parse(read_nofollow(socket_dir, SOCKET_DIR_OWNER, _LONGEST_OWNER).decode("ascii"))
+        return Owner.parse(read_nofollow(socket_dir, SOCKET_DIR_OWNER, MAX_OWNER_BYTES).decode("ascii"))
     except (OSError, UnicodeDecodeError):  # not readable, or not written yet
         return None
 
 
 def remove_socket_dir(path: Path) -> None:
     """Remove a socket directory, if it looks like ours and belongs to this user."""
-    if not path.name.startswith(_SOCKET_DIR_PREFIXES) or not path.is_absolute():
+    if not path.name.startswith(SOCKET_DIR_PREFIX) or not path.is_absolute():
         return
     try:
-        about = path.lstat()
+        status = path.lstat()
     except OSError:
         return
-    if stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid():
+    if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid():
         shutil.rmtree(path, ignore_errors=True)
 
 

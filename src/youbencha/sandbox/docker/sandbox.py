@@ -7,17 +7,19 @@ import contextlib
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import Any, ClassVar, NamedTuple, Unpack
 
 from youbencha.errors import YouBenchaError
 from youbencha.events import EventSink, WarningRaised
+from youbencha.process import Command, ProcessResult, RunOptions, run
 from youbencha.process.environment import LOCALE, select
 from youbencha.progress import notes_to
 from youbencha.sandbox.base import ForwardedPort
 from youbencha.sandbox.docker import ownership
 from youbencha.sandbox.docker.channel import SocketDir, init_program
-from youbencha.sandbox.docker.container import Container, ContainerContext, cpu_limit
+from youbencha.sandbox.docker.container import Container, ContainerSystem, container_settings, cpu_limit, disk_limit
 from youbencha.sandbox.docker.disk import DiskWatch
 from youbencha.sandbox.docker.engine import Engine, EngineError, connect
 from youbencha.sandbox.docker.image import (
@@ -27,17 +29,13 @@ from youbencha.sandbox.docker.image import (
     ensure_image,
     make_volume_holder,
     read_volumes,
+    volume_holder,
 )
-from youbencha.sandbox.docker.launch import ContainerSystem, disk_limit
-from youbencha.sandbox.docker.mounts import HARNESS, HOME, TMP, WORKSPACE, Mount, Mounts
+from youbencha.sandbox.docker.mounts import CHANNEL, HARNESS, HOME, INIT, PORTS, TMP, WORKSPACE, Mount, Mounts
 from youbencha.sandbox.local import write_git_identity
-from youbencha.spec.sandbox import DEFAULT_IMAGE
+from youbencha.spec.sandbox import DEFAULT_IMAGE, SandboxSpec
+from youbencha.store.bundle import SandboxReport
 from youbencha.user_dirs import Cache, default_cache_dir
-
-if TYPE_CHECKING:
-    from youbencha.process import Command, ProcessResult, RunOptions
-    from youbencha.spec.sandbox import SandboxSpec
-    from youbencha.store.bundle import SandboxReport
 
 
 @asynccontextmanager
@@ -71,15 +69,30 @@ async def open_docker_sandbox(
         with contextlib.closing(SocketDir()) as socket_dir:
             name = f"youbencha-{uuid.uuid4().hex[:12]}"
             labels = ownership.labels(run_id, name, socket_dir.path)
-            account = None if files_of is None else files_of.context.account
+            account = None if files_of is None else files_of.account
             files = None
             with cache.writing():
                 files = await _shared_files(engine, image, labels, account, cache.directory)
             init, account = files or await _shared_files(engine, image, labels, account, socket_dir.path)
-            context = ContainerContext(
-                name, spec, engine, image, init, account, mounts, socket_dir, scratch, labels, starts
+            sandbox = DockerSandbox(
+                name=name,
+                spec=spec,
+                engine=engine,
+                image=image,
+                mounts=mounts,
+                own_mounts=(
+                    *account,
+                    Mount(init, INIT, writable=False),
+                    Mount(socket_dir.ports_dir, PORTS, writable=False),
+                ),
+                account=account,
+                socket_dir=socket_dir,
+                scratch=scratch,
+                labels=labels,
+                on_event=on_event,
+                starts=starts,
+                keep_files=keep_files,
             )
-            sandbox = DockerSandbox(context, on_event, keep_files=keep_files)
             try:
                 if image.volumes:
                     await _finish(make_volume_holder(engine, image.id, name, labels))
@@ -131,24 +144,45 @@ class ImageIdentity(NamedTuple):
     """Name and version."""
 
 
+@dataclass(kw_only=True)
 class DockerSandbox:
-    kind = "docker"
-    is_boundary = True
+    """An open sandbox; see `open_docker_sandbox`."""
 
-    def __init__(self, context: ContainerContext, on_event: EventSink, *, keep_files: bool = False) -> None:
-        image, info = context.image, context.engine.info
-        self.identity = ImageIdentity(image.name, image.id, image.digest, f"{info.name} {info.version}")
-        self.brings_agent = context.spec.agent == "image"
-        self.context = context
-        self._on_event = on_event
-        self._containers: list[Container] = []
-        self._frozen = False
-        self._keep_files = keep_files
+    kind: ClassVar = "docker"
+    is_boundary: ClassVar = True
+
+    name: str
+    """The prefix of its containers' names."""
+    spec: SandboxSpec
+    engine: Engine
+    image: Image
+    mounts: Mounts
+    own_mounts: Sequence[Mount]
+    """The harness's files, which are mounted in every container."""
+    account: Sequence[Mount]
+    """The files with the user's name, see `account_mounts`; they are among `own_mounts`."""
+    socket_dir: SocketDir
+    scratch: Path
+    labels: Mapping[str, str]
+    on_event: EventSink
+    starts: asyncio.Semaphore | None = None
+    keep_files: bool = False
+    _containers: list[Container] = field(default_factory=list)
+    _frozen: bool = False
+
+    @property
+    def brings_agent(self) -> bool:
+        return self.spec.agent == "image"
+
+    @property
+    def identity(self) -> ImageIdentity:
+        engine = f"{self.engine.info.name} {self.engine.info.version}"
+        return ImageIdentity(self.image.name, self.image.id, self.image.digest, engine)
 
     def kept_image(self) -> str:
-        """The image with the files of the last container, if they were kept; else the image that it began with."""
-        if not self._keep_files or not self._containers:
-            return self.context.image.id
+        """The image with the files of the last container, if they were kept; otherwise the image that it began with."""
+        if not self.keep_files or not self._containers:
+            return self.image.id
         if (kept := self._containers[-1].files_image) is None:
             raise YouBenchaError("SANDBOX_FILES_LOST", "The container engine could not keep the files of a container.")
         return kept
@@ -157,13 +191,11 @@ class DockerSandbox:
         """Remove the files that were kept."""
         for container in self._containers:
             if container.files_image is not None and container is not but:
-                await self.context.engine.remove_image(container.files_image)
+                await self.engine.remove_image(container.files_image)
                 container.files_image = None
 
     def report(self) -> SandboxReport:
-        from youbencha.store.bundle import SandboxReport
-
-        spec, info = self.context.spec, self.context.engine.info
+        spec, info = self.spec, self.engine.info
         return SandboxReport(
             type=self.kind,
             network=spec.network,
@@ -176,7 +208,7 @@ class DockerSandbox:
 
     @property
     def variables(self) -> Mapping[str, str]:
-        return self.context.image.variables
+        return self.image.variables
 
     def environment(self, harness: Mapping[str, str]) -> dict[str, str]:
         """Language and time zone of the harness, and the sandbox's home. PATH is the image's."""
@@ -186,36 +218,50 @@ class DockerSandbox:
 
     def share(self, path: Path, *, writable: bool = False) -> None:
         """Takes effect with the next `run`: a running container is not changed."""
-        self.context.mounts.share(path, writable=writable)
+        self.mounts.share(path, writable=writable)
 
     def protect(self, path: Path) -> None:
         """Takes effect with the next `run`."""
-        self.context.mounts.protect(path)
+        self.mounts.protect(path)
 
     def inside(self, path: Path) -> str:
-        return self.context.mounts.inside(path)
+        return self.mounts.inside(path)
 
     def outside(self, path: str) -> Path | None:
-        return self.context.mounts.outside(path)
+        return self.mounts.outside(path)
 
     def forward_port(self, port: int) -> ForwardedPort | None:
-        return self.context.socket_dir.forward_port(port)
+        return self.socket_dir.forward_port(port)
+
+    def prepare(self, container: Container, channel: Path) -> ContainerSystem:
+        """Return what starts a command in a container, with the paths that are shared now.
+
+        Paths that are shared later are for the next container: they have no mount point in this one.
+        """
+        mounts = [*self.mounts.all(), *self.own_mounts, Mount(channel, CHANNEL, writable=False)]
+        volumes_from = volume_holder(self.name) if self.image.volumes else None
+        return ContainerSystem(
+            container,
+            container_settings(self.spec, self.engine.info, self.image.id, mounts, self.labels, volumes_from),
+            channel,
+            spec=self.spec,
+            mounts=self.mounts,
+            relays=self.socket_dir.relays(),
+        )
 
     async def run(self, command: Command, **options: Unpack[RunOptions]) -> ProcessResult:
         with contextlib.ExitStack() as starting:
-            if (starts := self.context.starts) is not None:
+            if (starts := self.starts) is not None:
                 await starts.acquire()
                 starting.callback(starts.release)
             return await self._run(self._new_container(starting.close), command, **options)
 
     async def _run(self, container: Container, command: Command, **options: Unpack[RunOptions]) -> ProcessResult:
-        from youbencha.process import run
-
-        system = ContainerSystem(self.context, container, self.context.socket_dir.new_channel())
-        disk = DiskWatch(self.context.mounts.writable(), self.context.spec.disk, own=self.context.scratch)
+        system = self.prepare(container, self.socket_dir.new_channel())
+        disk = DiskWatch(self.mounts.writable(), self.spec.disk, own=self.scratch)
         watching = asyncio.create_task(self._watch_disk(disk, system, container))
         try:
-            result = await run(command, system=system, writes_to=self.context.mounts.writable(), **options)
+            result = await run(command, system=system, writes_to=self.mounts.writable(), **options)
         finally:
             watching.cancel()
             with contextlib.suppress(EngineError):  # `freeze` tries again
@@ -224,29 +270,27 @@ class DockerSandbox:
         if watching.done() and not watching.cancelled():
             watching.result()  # a failed watch must not go unnoticed
         if result.exit.limit_hit is None and await asyncio.to_thread(disk.is_exceeded):
-            result = result._replace(
-                exit=result.exit._replace(limit_hit=disk_limit(self.context.spec), host_failure=None)
-            )
+            result = result._replace(exit=result.exit._replace(limit_hit=disk_limit(self.spec), host_failure=None))
         if limit_touched := system.has_started.result().limit_touched:
-            message = f"A program in the container reached its limit of {limit_touched}; the agent went on."
-            self._on_event(WarningRaised(code="SANDBOX_LIMIT_TOUCHED", message=message))
+            message = f"A program in the container reached its limit of {limit_touched}; the agent continued."
+            self.on_event(WarningRaised(code="SANDBOX_LIMIT_TOUCHED", message=message))
         return result
 
     async def freeze(self) -> None:
         """Remove every container with this sandbox's label."""
         self._frozen = True
-        for container in self._containers:
-            container.remove_soon()
-        for container in self._containers:
+        for started in self._containers:
+            started.remove_soon()
+        for started in self._containers:
             with contextlib.suppress(YouBenchaError):
-                await container.removed()
-        engine, label = self.context.engine, f"{ownership.SANDBOX}={self.context.sandbox}"
+                await started.removed()
+        label = f"{ownership.SANDBOX}={self.name}"
         for _ in range(2):
-            left = await ownership.own_containers(engine, label)
+            left = await ownership.own_containers(self.engine, label)
             if not left:
                 return
-            for each in left:
-                await engine.remove(str(each["Id"]))
+            for container in left:
+                await self.engine.remove(str(container["Id"]))
         raise YouBenchaError(
             "SANDBOX_NOT_FROZEN",
             "The container engine could not remove a container.",
@@ -256,23 +300,23 @@ class DockerSandbox:
     def _new_container(self, on_started: Callable[[], None]) -> Container:
         if self._frozen:
             raise RuntimeError("nothing runs in a frozen sandbox")
-        self.context.mounts.forget_removed()
-        self.context.mounts.make_mount_points()
-        name = f"{self.context.sandbox}-{len(self._containers) + 1}"
-        container = Container(self.context.engine, name, on_started, keep_files=self._keep_files)
+        self.mounts.forget_removed()
+        self.mounts.make_mount_points()
+        name = f"{self.name}-{len(self._containers) + 1}"
+        container = Container(self.engine, name, on_started, keep_files=self.keep_files)
         self._containers.append(container)
         return container
 
     async def _watch_disk(self, disk: DiskWatch, system: ContainerSystem, container: Container) -> None:
         running = await system.has_started
         watches = {asyncio.create_task(disk.until_exceeded(running.pid, running.spools, container.paused))}
-        if self.context.spec.writable:
-            watches.add(asyncio.create_task(container.until_larger_than(self.context.spec.disk)))
+        if self.spec.writable:
+            watches.add(asyncio.create_task(container.until_larger_than(self.spec.disk)))
         try:
             done, _ = await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for each in watches:
-                each.cancel()
-        for each in done:
-            each.result()
+            for watch in watches:
+                watch.cancel()
+        for watch in done:
+            watch.result()
         running.end_for_disk()
