@@ -14,7 +14,7 @@ from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.store.prune import old_runs, orphaned_directories, remove_run
 from youbencha.workspace import RunDirectory
-from youbencha.workspace.run_dir import private_of
+from youbencha.workspace.run_dir import find_private
 
 pytestmark = posix_only("links and devices")
 
@@ -159,7 +159,7 @@ def test_a_killed_run_leaves_nothing_for_long(places: Path) -> None:
     run.modified.joinpath("file").write_text("x")
     run._held.close()  # as the end of its process does
     assert {*orphaned_directories(run.path.parent)[run.path]} == {run.private, run.modified.parent}
-    assert {*private_of(run.name, places / "home/cache")} == {run.private, run.modified.parent}
+    assert {*find_private(run.name, places / "home/cache")} == {run.private, run.modified.parent}
     (stored,) = old_runs(run.path.parent)
     remove_run(stored)
     assert os.listdir(places / "home/cache/runs") == []

@@ -95,7 +95,7 @@ DAMAGE = {
     "artifacts-gone": ("rm -r ../artifacts", "artifacts was removed"),
     "all-closed": ("chmod 000 ../artifacts .. .", ""),
     "all-gone": ('rm -rf "$(dirname "$PWD")"', "run-.* was removed"),
-    "root-gone": ('cd ../..; rm -rf "$PWD"', "root was removed"),
+    "root-gone": ('cd ../..; rm -rf "$PWD"', "run-.* was removed"),
     "tree-gone": ('rm -r "$PWD"', "src-modified was removed"),
     "tree-link": ('d=$PWD; cd ..; rm -r "$d"; ln -s ../../precious "$d"', "src-modified was removed or replaced"),
     "tree-file": ('d=$PWD; cd ..; rm -r "$d"; echo x > "$d"', "src-modified was removed or replaced"),

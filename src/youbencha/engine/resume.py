@@ -26,7 +26,7 @@ from youbencha.store.journal import JournalContents
 from youbencha.store.layout import JOURNAL_FILE
 from youbencha.text import iso_time, plural
 from youbencha.trial.context import Host
-from youbencha.workspace.run_dir import private_of, remove_sources
+from youbencha.workspace.run_dir import find_private, remove_sources
 from youbencha.workspace.trees import make_accessible, remove_tree
 
 STAGING = ".reuse-"
@@ -187,7 +187,7 @@ async def _remove_containers(matrix: Matrix) -> None:
 
 
 def _remove_directories(run: ArenaRun, cache_dir: Path) -> None:
-    for directory in (*private_of(f"{run.name}-", cache_dir), *run.path.glob(f"{STAGING}*")):
+    for directory in (*find_private(f"{run.name}-", cache_dir), *run.path.glob(f"{STAGING}*")):
         with suppress(YouBenchaError):  # what cannot be removed does not affect the run
             remove_tree(directory)
 

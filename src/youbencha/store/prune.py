@@ -17,7 +17,14 @@ from typing import NamedTuple
 from youbencha.errors import YouBenchaError
 from youbencha.locks import is_locked, lock_file, read_note
 from youbencha.store.layout import RESULTS_FILE
-from youbencha.workspace.run_dir import ARTIFACTS, LOCK, PRIVATE_PARENT, private_in, remove_sources, run_started_at
+from youbencha.workspace.run_dir import (
+    ARTIFACTS,
+    LOCK,
+    PRIVATE_PARENT,
+    private_directories,
+    remove_sources,
+    run_started_at,
+)
 from youbencha.workspace.trees import make_accessible, not_removable, remove_tree, size_on_disk
 
 
@@ -59,7 +66,7 @@ def remove_run(run: OldRun, *, sources_only: bool = False) -> None:
                 raise YouBenchaError(
                     "RUN_IN_USE", f"{run.path} is in use.", hint="Wait for that run to end, or end it, then try again."
                 )
-            private = _private_of(run.path)
+            private = _find_private(run.path)
             if os.name != "nt":
                 _remove(run.path, private, sources_only=sources_only)
                 return
@@ -77,7 +84,7 @@ def orphaned_directories(root: Path, parents: Iterable[str] | None = None) -> di
         parents = {parent for path, _ in _runs_in(root) if (parent := _private_parent(path))}
     found: dict[Path, list[Path]] = {}
     for parent in sorted(parents):
-        for name, directory in private_in(parent):
+        for name, directory in private_directories(parent):
             if _died(root / name):
                 found.setdefault(root / name, []).append(directory)
     return found
@@ -123,9 +130,9 @@ def _remove(path: Path, private: list[Path], *, sources_only: bool) -> None:
     (remove_sources if sources_only else remove_tree)(path)
 
 
-def _private_of(path: Path) -> list[Path]:
+def _find_private(path: Path) -> list[Path]:
     """Return what a dead run left elsewhere. Its lock only says where to search: an agent could have written it."""
-    return [directory for name, directory in private_in(_private_parent(path) or "") if name == path.name]
+    return [directory for name, directory in private_directories(_private_parent(path) or "") if name == path.name]
 
 
 def _private_parent(path: Path) -> str | None:

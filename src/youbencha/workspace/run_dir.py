@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Self
 
 from youbencha.errors import YouBenchaError
+from youbencha.files import walk
 from youbencha.locks import lock_file
 from youbencha.text import format_path
 from youbencha.user_dirs import default_cache_dir
@@ -137,16 +138,17 @@ class RunDirectory:
 
     def new_scratch(self) -> Path:
         """Make a directory for what the agent needs outside its tree, such as a home, until the run is closed."""
-        made = _made(self.private.parent / _private_name(self.name))  # found by its name if the run dies
-        self._scratch.append(made)
-        return made
+        path = self.private.parent / _private_name(self.name)  # found by its name if the run dies
+        path.mkdir(mode=_OWNER_ONLY)
+        self._scratch.append(path)
+        return path
 
     def hand_over(self) -> None:
         """Remember the state of the run right before the agent starts, and set aside room for its results."""
         with writing_to(self.path):
             self._reserved.enter_context(room_set_aside(self.path, self.private))
             self._reserved_for_end.enter_context(room_set_aside(self.path, bytes_=_RESULT_BYTES, files=_RESULT_FILES))
-        self._private_state = state_of(self.private)
+        self._private_state = directory_state(self.private)
 
     def reclaim(self) -> tuple[str, ...]:
         """Prepare the directory for evaluators and results, after the agent's processes have ended.
@@ -158,7 +160,8 @@ class RunDirectory:
         self._reserved.close()
         findings: list[str] = []
         with writing_to(self.path):
-            for directory in (self.path.parent, self.path, self.artifacts, self.modified.parent, self.modified):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            for directory in (self.path, self.artifacts, self.modified.parent, self.modified):
                 _ensure_directory(directory, findings)
             if not (self.path / LOCK).exists():
                 self._held.close()
@@ -239,10 +242,10 @@ class RunDirectory:
         return lock.take(**{PRIVATE_PARENT: str(self.private.parent)})
 
     def _check_private(self, findings: list[str]) -> None:
-        if self._private_state is not None and state_of(self.private) != self._private_state:
+        if self._private_state is not None and directory_state(self.private) != self._private_state:
             findings.append("files of the harness were changed while the agent ran: the results may be wrong")
         self._private_state = None  # from here on, the harness writes to it
-        self.private.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.private.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
 
 
 @contextmanager
@@ -309,28 +312,29 @@ def make_private(run: str, cache_dir: Path | None, parents: Sequence[Path] | Non
     """Make a directory for the harness only, in the first of the parents with room for it, usually the cache.
 
     It is not next to the agent's tree, which the agent reaches by `..`. An agent that runs as the same user without a
-    sandbox can still find it; `state_of` shows whether anything in it was changed.
+    sandbox can still find it; `directory_state` shows whether anything in it was changed.
     """
     *others, last = _private_parents(cache_dir) if parents is None else parents
     for parent in others:
         with suppress(OSError):
-            return _made_in(parent, run)
-    return _made_in(last, run)
+            return _make_private_in(parent, run)
+    return _make_private_in(last, run)
 
 
-def _made_in(parent: Path, run: str) -> Path:
+def _make_private_in(parent: Path, run: str) -> Path:
     parent.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
-    made = _made(parent / _private_name(run))
+    path = parent / _private_name(run)
+    path.mkdir(mode=_OWNER_ONLY)
     try:
-        with room_set_aside(made, bytes_=1, files=1):  # on a full disk, directories can still be made
-            return made
+        with room_set_aside(path, bytes_=1, files=1):  # on a full disk, directories can still be made
+            return path
     except OSError:
-        made.rmdir()
+        path.rmdir()
         raise
 
 
 def _private_parents(cache_dir: Path | None) -> list[Path]:
-    """Where private directories may be, the best place first."""
+    """List where private directories may be, the best place first."""
     temporary = Path(tempfile.gettempdir()).absolute()
     is_chosen = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
     parents = [temporary] if is_chosen or not _LARGE_TEMPORARY.is_dir() else [_LARGE_TEMPORARY, temporary]
@@ -340,7 +344,7 @@ def _private_parents(cache_dir: Path | None) -> list[Path]:
 
 
 def parents_without(names: Sequence[str], cache_dir: Path | None, *, near: Path) -> list[Path]:
-    """The parents of private directories that are not below any file of these names, first those on the disk of `near`.
+    """List parents of private directories that are not below files of these names, first those on the disk of `near`.
 
     Raises `INSTRUCTIONS_ABOVE_WORKSPACE` if there is none.
     """
@@ -371,15 +375,15 @@ def _disk(path: Path) -> int:
     return next(above for above in (path, *path.parents) if above.exists()).stat().st_dev
 
 
-def private_of(name: str, cache_dir: Path) -> list[Path]:
-    """The private directories of all runs whose names begin with `name`."""
+def find_private(name: str, cache_dir: Path) -> list[Path]:
+    """List the private directories of all runs whose names begin with `name`."""
     parents = _private_parents(cache_dir)
-    return [path for parent in parents for run, path in private_in(str(parent)) if run.startswith(name)]
+    return [path for parent in parents for run, path in private_directories(str(parent)) if run.startswith(name)]
 
 
 def remove_private(name: str, cache_dir: Path) -> None:
     """Remove the private directories of all runs whose names begin with `name`: their harness was killed."""
-    for directory in private_of(name, cache_dir):
+    for directory in find_private(name, cache_dir):
         with suppress(YouBenchaError):  # what cannot be removed from the cache does no harm
             remove_tree(directory)
 
@@ -388,7 +392,7 @@ def _private_name(run: str) -> str:
     return f"{run}-{os.urandom(8).hex()}"
 
 
-def private_in(parent: str) -> Iterator[tuple[str, Path]]:
+def private_directories(parent: str) -> Iterator[tuple[str, Path]]:
     """Yield the private directories in `parent`, each with the name of its run.
 
     `parent` is not trusted: an agent may have set it.
@@ -403,22 +407,15 @@ def private_in(parent: str) -> Iterator[tuple[str, Path]]:
             yield match[1], path
 
 
-def state_of(directory: Path) -> State:
+def directory_state(directory: Path) -> State:
     """Return a value that changes if anything in the directory does. Programs cannot set a file's `ctime`."""
-    found: set[tuple[object, ...]] = set()
-    for folder, directories, files in os.walk(directory):
-        for name in (*directories, *files):
-            path = os.path.join(folder, name)  # noqa: PTH118 - quicker, and there may be many
-            info = os.lstat(path)
-            # The times of directories change when git creates a temporary file.
-            times = () if stat.S_ISDIR(info.st_mode) else (info.st_size, info.st_mtime_ns, info.st_ctime_ns)
-            found.add((path, info.st_mode, info.st_ino, *times))
-    return frozenset(found)
-
-
-def _made(path: Path) -> Path:
-    path.mkdir(mode=_OWNER_ONLY)
-    return path
+    state: set[tuple[object, ...]] = set()
+    for entry in walk(os.fspath(directory)):
+        info = entry.stat(follow_symlinks=False)
+        # The times of directories change when git creates a temporary file.
+        times = () if stat.S_ISDIR(info.st_mode) else (info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+        state.add((entry.path, info.st_mode, info.st_ino, *times))
+    return frozenset(state)
 
 
 def new_run_name(kind: str) -> str:
