@@ -1,7 +1,7 @@
 """Parse git's list of changes, and compare files that git cannot handle.
 
 One answer of git has the list of files, their lines and the patch. git reads a whole file into memory to record it, and
-again to show it in a patch: a file of 2 GB would end the run. Files that are too large, and paths that are too long,
+again to show it in a patch: a file of 2 GB would exhaust memory. Files that are too large, and paths that are too long,
 are compared by their hashes; they are not stored, and not in the patch.
 """
 
@@ -64,7 +64,7 @@ class StoredTree(NamedTuple):
     git_dir: Path
     """With all its objects."""
     id: str
-    """Of the tree object."""
+    """The id of the tree object."""
 
 
 class Changes(NamedTuple):

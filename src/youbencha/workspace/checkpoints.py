@@ -333,7 +333,7 @@ class Checkpoints:
         return f"the commits of earlier checkpoints were removed from the repository: {', '.join(sorted(lost))}"
 
     def _refs_are_right(self) -> bool:
-        """Whether nothing was renamed to or removed from their directory, and the last one is as it was written."""
+        """Return whether the last ref is as it was written, and its directory has not changed since."""
         try:
             text = read_nofollow(self._repository.common, f"{REFS}/{self.loop_id}/{self._last}", _MAX_REF_BYTES)
             return text.decode("ascii", "replace").strip() == self._commits[str(self._last)] and (

@@ -111,7 +111,7 @@ async def git(
     stdin: bytes | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> bytes:
-    """Run a plumbing command and return its output; raises `GitFailed`.
+    """Run a plumbing command and return its output. Raises `GitFailed`.
 
     `objects` is an additional object store to read from; `settings` are added to the defaults.
     """
@@ -125,7 +125,7 @@ async def git(
     status, output, errors = await _run(argv, tree or git_dir, env, stdin)
     if status != 0:
         reason = shorten_words(errors.decode(errors="replace").strip())
-        raise GitFailed(arguments[0], reason or f"it ended with status {status}", status)
+        raise GitFailed(arguments[0], reason or f"it exited with status {status}", status)
     return output
 
 
@@ -330,7 +330,7 @@ def _config(commit: str | None, **core: str) -> str:
 
 
 def bare_config(commit: str | None) -> str:
-    """The configuration of a git directory without a tree. `commit` is any id, as in `make_git_dir`."""
+    """Return the configuration of a git directory without a tree. `commit` is any id, as in `make_git_dir`."""
     return _config(commit, bare="true")
 
 
@@ -367,7 +367,7 @@ def current_commit(tree: Path) -> str | None:
 
 
 def is_ref_name(name: str) -> bool:
-    """Whether it is a valid name of a ref, which is also safe as a path."""
+    """Return whether it is a valid name of a ref, which is also safe as a path."""
     parts = name.split("/")
     return (
         not re.search(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{", name)

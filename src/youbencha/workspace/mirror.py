@@ -137,7 +137,7 @@ def common_dir(git_dir: Path) -> Path:
 
 
 def _pointer(file: Path) -> str:
-    """The content of a small file; empty if there is none."""
+    """Return the content of a small file; empty if there is none."""
     try:
         return read_file(file, _MAX_POINTER_BYTES).decode("utf-8", "surrogateescape")
     except OSError:
@@ -241,7 +241,7 @@ class Mirror:
         return True
 
     def _usable(self) -> bool:
-        """Whether there is a mirror with the same kind of hash as the repository, and with the configuration we wrote.
+        """Return whether there is a mirror with the repository's kind of hash, and with the configuration we wrote.
 
         With another configuration, fetching could run programs that it names.
         """
@@ -450,7 +450,7 @@ async def _network_environment(remote: RemoteUrl) -> dict[str, str]:
 
 
 async def _has_own_ssh(env: Mapping[str, str]) -> bool:
-    """Whether the user's configuration names a command for ssh, which the variable would override."""
+    """Return whether the user's configuration names a command for ssh, which the variable would override."""
     argv = (git_program(), "config", "--global", "--get", "core.sshCommand")
     return (await run(Command(argv=argv, cwd=Path.home(), env=env), limits=Limits(timeout_s=_LOOK_S))).exit.code == 0
 
@@ -474,7 +474,7 @@ def _remote_error(remote: RemoteUrl, result: ProcessResult, timeout_s: float) ->
 
 
 def _is_local_failure(output: str) -> bool:
-    """Whether the mirror is damaged, or the disk is full. The remote's messages begin with `remote:`."""
+    """Return whether the mirror is damaged, or the disk is full. The remote's messages begin with `remote:`."""
     return any(_LOCAL_FAILURE.search(line) for line in output.splitlines() if not line.startswith("remote:"))
 
 

@@ -152,7 +152,7 @@ class Overlay:
             if blocked is not None:
                 name = format_path(blocked.relative_to(self._tree))
                 raise invalid(
-                    f"{format_path(file.path)} cannot be laid over the checkout: {name} is in the way",
+                    f"{format_path(file.path)} cannot be overlaid on the checkout: {name} is in the way",
                     "rename the file, or remove it from `files`",
                 )
 
@@ -238,7 +238,7 @@ class Overlay:
             _restore(original, target)
 
     async def hide_from_git(self, commit: str) -> None:
-        """Let `git status` not show the files in the tree's own repository. Only a help for the agent.
+        """Hide the files from `git status` in the tree's own repository: they would only distract the agent.
 
         `commit` is any id of the repository. A tree whose `.git` is unusual stays as it is.
         """
@@ -270,11 +270,11 @@ class Overlay:
                 return
 
     def _is_blocked(self, target: Path) -> bool:
-        """Whether a link or a file is where a directory above it was."""
+        """Return whether a link or a file is where a directory above it was."""
         return any(_exists(directory) and not _is_directory(directory) for directory in self._above(target))
 
     def _is_reachable(self, target: Path) -> bool:
-        """Whether all directories above it are directories, and no links."""
+        """Return whether all directories above it are directories, and no links."""
         return all(_is_directory(directory) for directory in self._above(target))
 
     def _above(self, target: Path) -> Iterator[Path]:

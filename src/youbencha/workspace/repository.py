@@ -170,12 +170,12 @@ class Repository:
         return await git(self._store.git_dir, "cat-file", "blob", entry.object_id)
 
     async def paths(self) -> list[str]:
-        """The paths of all files of the commit."""
+        """List the paths of all files of the commit."""
         listed = await git(self._store.git_dir, "ls-tree", "-r", "-z", "--name-only", "--full-tree", self.commit)
         return os.fsdecode(listed).split("\0")[:-1]
 
     async def _entries_beside(self, path: PurePosixPath) -> dict[str, _TreeEntry]:
-        """What is in the directory of a path, by its whole path."""
+        """List what is in the directory of a path, by full path."""
         if path.is_absolute() or ".." in path.parts:
             return {}
         directory = () if path.parent == PurePosixPath() else ("--", f"{path.parent}/")
@@ -196,7 +196,7 @@ class Repository:
         await self._again_if_damaged(make, commit, directory)
 
     async def find(self, name: str) -> str:
-        """Return the full id of a branch or tag, or else of a commit, and fetch it if needed."""
+        """Return the full id of a branch or tag, otherwise of a commit, and fetch it if needed."""
         try:
             return await self.resolve(name)
         except YouBenchaError as error:
@@ -364,7 +364,7 @@ def _make_fresh(directory: Path) -> None:
 
 
 async def _both(first: Coroutine[Any, Any, bytes], second: Coroutine[Any, Any, bytes]) -> None:
-    """Run both concurrently. If one fails or this is cancelled, the other is ended too."""
+    """Run both concurrently. If one fails or this is cancelled, the other is killed."""
     tasks = [asyncio.ensure_future(first), asyncio.ensure_future(second)]
     try:
         await asyncio.gather(*tasks)
@@ -399,7 +399,7 @@ async def submodules_in(directory: Path) -> list[str]:
 
 
 def uses_large_files(directory: Path) -> bool:
-    """Whether the repository uses Git LFS."""
+    """Return whether the repository uses Git LFS."""
     try:
         with open_nofollow(directory, ".gitattributes") as file:
             return b"filter=lfs" in file.read(_MAX_ATTRIBUTES_BYTES)

@@ -103,7 +103,7 @@ def _parse_url(text: str) -> RemoteUrl:
 
 
 def _public_netloc(parts: SplitResult) -> str:
-    """The host. Over ssh with the user, who is part of the address; over http that may be a token."""
+    """Return the host, over ssh with the user, who is part of the address; over http, the user may be a token."""
     user, _, host = parts.netloc.rpartition("@")
     name = user.partition(":")[0]
     return f"{name}@{host}" if name and parts.scheme == "ssh" else host

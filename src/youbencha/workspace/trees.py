@@ -174,7 +174,7 @@ class _Copy:
         return target
 
     def _file_behind(self, link: str) -> tuple[str, str] | None:
-        """The tree and the regular file in it that a link leads to, if any: that file may be renamed, too."""
+        """Return the tree and the regular file in it that a link leads to, if any: that file may be renamed, too."""
         root, file = self._roots[1], os.path.realpath(link)
         return (root, file) if file.startswith(root + os.sep) and os.path.isfile(file) else None
 
@@ -236,13 +236,13 @@ class FileCopies:
 
 
 def _has_holes(state: os.stat_result) -> bool:
-    """Whether it may have holes: some file systems store small or packed files in fewer blocks than their size."""
+    """Return whether it may have holes: some file systems store small or packed files in fewer blocks."""
     blocks: int | None = getattr(state, "st_blocks", None)  # unknown on Windows
     return blocks is not None and state.st_size > max(blocks * _BLOCK, _SMALL)
 
 
 def is_sparse(tree: Path, name: str, state: os.stat_result) -> bool:
-    """Whether a file consists mostly of holes, so that reading it takes far longer than creating it."""
+    """Return whether a file consists mostly of holes, so that reading it takes far longer than creating it."""
     if not stat.S_ISREG(state.st_mode) or not _has_holes(state):
         return False
     try:
@@ -282,7 +282,7 @@ class _Excluded:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """None if it does not exist. `scandir` has no inodes on Windows, and wrong ones for mount points."""
+    """Return device and inode; None if it does not exist. The inodes of `scandir` are wrong for mount points."""
     try:
         info = os.lstat(path)
     except OSError:

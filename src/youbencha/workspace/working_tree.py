@@ -111,7 +111,7 @@ async def _not_ignored(files: TreeFiles, start: str, location: Location, git_dir
 
 
 def _our_root(patch_file: Path, directory: Path) -> Path:
-    """The workspace that contains the patch; only the run, if the workspace contains the directory to compare."""
+    """Return the workspace that contains the patch; only the run, if the workspace contains the directory."""
     if patch_file.parent.name != ARTIFACTS:
         return patch_file
     run = patch_file.parent.parent
@@ -136,7 +136,7 @@ class Worktree(NamedTuple):
 async def add_worktree(directory: Path, name: str) -> Path:
     """Make a working tree of HEAD, and return the directory in it that corresponds to `directory`."""
     location = require_repository(directory)
-    path = _parent(location) / name
+    path = _worktrees_dir(location) / name
     branch = f"ralph/{name}"
     settings = await _settings(location.git_dir)
     try:
@@ -160,9 +160,9 @@ async def add_worktree(directory: Path, name: str) -> Path:
 
 
 async def list_worktrees(directory: Path) -> list[Worktree]:
-    """The working trees that were made for loops beside the one in `directory`."""
+    """List the working trees that were made for loops beside the one in `directory`."""
     location = require_repository(directory)
-    parent = _parent(location)
+    parent = _worktrees_dir(location)
     output = await git(
         location.git_dir, "worktree", "list", "--porcelain", "-z", settings=await _settings(location.git_dir)
     )
@@ -179,7 +179,7 @@ async def list_worktrees(directory: Path) -> list[Worktree]:
 async def remove_worktree(directory: Path, worktree: Worktree, *, force: bool = False) -> None:
     """Remove a working tree, and its branch if it is merged.
 
-    Raises YouBenchaError if there are changes that are not committed, or commits that are not merged; `force` removes
+    Raises YouBenchaError if there are uncommitted changes, or unmerged commits; `force` removes
     the files nevertheless, but keeps such a branch.
     """
     git_dir = require_repository(directory).git_dir
@@ -217,8 +217,8 @@ async def _settings(git_dir: Path) -> Mapping[str, str]:
     return {name: "false" if name.endswith(".required") else "" for name in filters}
 
 
-def _parent(location: Location) -> Path:
-    """Next to the main working tree, even if the loop is in a linked one."""
+def _worktrees_dir(location: Location) -> Path:
+    """Return the parent of linked working trees: next to the main one, even if the loop is in a linked one."""
     common = Path(os.path.realpath(common_dir(location.git_dir)))
     main = common.parent if common.name == ".git" else location.top
     return main.with_name(f"{main.name}-worktrees")
