@@ -34,9 +34,9 @@ from youbencha.errors import YouBenchaError
 from youbencha.gateway import proxy, server
 from youbencha.gateway.budget import Caps
 from youbencha.gateway.call import Labels
+from youbencha.gateway.forward import KeyMask
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.keys import KeyScope
-from youbencha.gateway.mask import KeyMask
 from youbencha.gateway.upstreams import Upstream, same_for_all
 from youbencha.usage import Tokens
 

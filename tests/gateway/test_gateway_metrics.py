@@ -11,8 +11,11 @@ import pytest
 from gateway_bench import HELLO, scripted_gateway
 
 from youbencha.gateway import metrics as metrics_module
+from youbencha.gateway.budget import Account
 from youbencha.gateway.call import Call, Labels
-from youbencha.gateway.forward import Circuit
+from youbencha.gateway.circuit import Circuit
+from youbencha.gateway.keys import VirtualKey
+from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.metrics import Metrics
 from youbencha.usage import Tokens
 
@@ -85,17 +88,18 @@ def test_open_circuits_and_requests_in_progress() -> None:
     metrics = Metrics()
     name = 'a "quoted\\" one\nof two lines'
     metrics.count(_call(labels=Labels(name), model="m{}", tokens=Tokens(input=1), cost_usd=Decimal("0.00000001")))
-    series = parsed(metrics.page(3, {("openai", "k"): _open()}).decode())
+    series = parsed(metrics.page(3, [_key_with_open_circuit()]).decode())
     assert value(series, "requests_total", key=name, model="m{}") == 1
     assert value(series, "cost_usd_total", key=name) == 1e-8
     assert (value(series, "in_flight"), value(series, "circuit_open", provider="openai")) == (3, 1)
-    assert value(parsed(metrics.page(3, {}).decode()), "circuit_open") == 0, "that key has ended"
+    assert value(parsed(metrics.page(3, []).decode()), "circuit_open") == 0, "that key has ended"
 
 
-def _open() -> Circuit:
-    circuit = Circuit(failures=1)
+def _key_with_open_circuit() -> VirtualKey:
+    key = VirtualKey(labels=Labels("k"), account=Account("k"), ledger=Ledger(None))
+    key.circuits["openai"] = circuit = Circuit(failures=1)
     circuit.failed(0.0)
-    return circuit
+    return key
 
 
 def test_the_number_of_series_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +107,7 @@ def test_the_number_of_series_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     metrics = Metrics()
     for number in range(100):
         metrics.count(_call(model=f"m{number}", tokens=Tokens(input=1), cost_usd=Decimal(1), partial=True))
-    series = parsed(metrics.page(0, {}).decode())
+    series = parsed(metrics.page(0, []).decode())
     assert len(series) < 100
     assert value(series, "requests_total") == value(series, "tokens_total") == value(series, "cost_usd_total") == 100
     assert value(series, "requests_total", model="other") == 90

@@ -11,11 +11,11 @@ from typing import Any
 import aiohttp
 import pytest
 from gateway_bench import APIS, CHAT, HELLO, Api, Connection, gateway_at, raw_gateway, scripted_gateway, soon, whole
-from talking import parse_events
 
+from talking import parse_events
 from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.cassette.cassette import Cassette
-from youbencha.gateway.forward import FAILURES, Circuit
+from youbencha.gateway.circuit import FAILURES, Circuit
 from youbencha.gateway.keys import KeyTotals
 from youbencha.spec.gateway import CassetteMode
 from youbencha.usage import Tokens
@@ -81,16 +81,14 @@ def _call(status: int, error: str | None) -> Call:
                 upstream_status=status)  # fmt: skip
 
 
-async def test_nothing_of_a_forgotten_key_is_kept(tmp_path: Path) -> None:
-    """One gateway serves a run of thousands of trials."""
-    async with scripted_gateway("turns: [{text: hello, times: forever}]", tmp_path) as (bench, _):
-        assert (await bench.ask()).status == 200
-        server = bench.gateway._server
-        assert server is not None
-        assert list(server._forwarder.circuits) == [("anthropic", "trial-1")]
-        await bench.end()
-        bench.gateway.forget(bench.access.key)
-        assert not server._forwarder.circuits
+async def test_a_provider_that_fails_for_one_key_is_asked_for_another(tmp_path: Path) -> None:
+    """Also for one with the same name: that of an agent, in every trial."""
+    turns = f"turns: [{{error: {{status: 500}}, times: {FAILURES}}}, {{text: hello, times: forever}}]"
+    async with scripted_gateway(f"across_sessions: true\n{turns}", tmp_path) as (bench, _):
+        other = bench.gateway.issue(Labels("trial-1"))
+        for _ in range(FAILURES):
+            assert (await bench.ask()).status == 500
+        assert [(await bench.ask()).status, (await bench.ask(key=other.key)).status] == [503, 200]
 
 
 async def test_a_failing_provider_opens_the_circuit(tmp_path: Path) -> None:
@@ -178,8 +176,9 @@ async def test_a_client_that_disconnects_does_not_keep_the_circuit_open(tmp_path
 
     async with raw_gateway(answer, tmp_path) as (bench, _):
         await bench.gateway.ready()
-        assert bench.gateway._server is not None
-        circuit = bench.gateway._server._forwarder.circuits["anthropic", "trial-1"] = Circuit(failures=1, open_s=0.0)
+        key = bench.gateway.keys.find(bench.access.key, None)
+        assert key is not None
+        circuit = key.circuits["anthropic"] = Circuit(failures=1, open_s=0.0)
         circuit.failed(0.0)
         leaving = asyncio.create_task(bench.ask())
         await soon(asked.wait())

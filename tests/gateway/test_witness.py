@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from youbencha.gateway.call import Call, Labels
-from youbencha.gateway.forward import Circuit
+from youbencha.gateway.circuit import Circuit
 from youbencha.gateway.witness import Fate, ProviderRecord, Witness, fate_of
 from youbencha.usage import Tokens
 

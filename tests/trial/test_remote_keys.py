@@ -17,7 +17,7 @@ from trial_bench import TrialBench
 from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.events import Event, WarningRaised
-from youbencha.gateway import control, remote
+from youbencha.gateway import lending, remote
 from youbencha.gateway.ledger import read_ledger
 from youbencha.gateway.remote import RemoteKeys
 from youbencha.process import Redactor
@@ -79,7 +79,7 @@ async def ask(url: str, key: str, *, source: str = "127.0.0.1", **changes: Any) 
 async def control_status(url: str, token: str, action: str = "issue", body: bytes = b"{}", method: str = "POST") -> int:
     async with aiohttp.ClientSession() as client:
         headers = {"Authorization": f"Bearer {token}"}
-        called = client.request(method, f"{url}{control.CONTROL_PREFIX}{action}", data=body, headers=headers)
+        called = client.request(method, f"{url}{lending.CONTROL_PREFIX}{action}", data=body, headers=headers)
         async with asked_within(called) as answer:
             return answer.status
 
@@ -248,7 +248,7 @@ async def test_the_socket_of_a_sandbox(trials: TrialBench, tmp_path: Path) -> No
             for _ in range(2):
                 async with client.post("http://gateway/v1/messages", json=BODY) as answer:
                     assert (answer.status, (await answer.json())["content"][0]["text"]) == (200, "yes")
-            async with client.post(f"http://gateway{control.CONTROL_PREFIX}close", json={}) as answer:
+            async with client.post(f"http://gateway{lending.CONTROL_PREFIX}close", json={}) as answer:
                 assert answer.status == 401
         ended = await keys.end(agent.key)
     assert ended.report.requests == 2

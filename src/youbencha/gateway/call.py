@@ -5,16 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from youbencha.gateway.budget import Reservation, Spend
-from youbencha.gateway.metering import Metered
+from youbencha.gateway.metering import Meter, Metered
 from youbencha.gateway.prices import Prices
 from youbencha.gateway.wires import Action, RequestSize, Route, WireName
 from youbencha.usage import Tokens
-
-if TYPE_CHECKING:
-    from youbencha.gateway.metering import Meter
 
 
 class Labels(NamedTuple):

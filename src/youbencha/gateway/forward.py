@@ -1,15 +1,15 @@
-"""Send a request to the provider, and relay its answer as soon as it begins."""
+"""Send a request to the provider, and relay its answer byte for byte as it arrives, while the meter reads it."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import re
 import ssl
 import time
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, MutableMapping
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -19,13 +19,15 @@ from multidict import CIMultiDict
 
 from youbencha.gateway.access import Provider
 from youbencha.gateway.call import PendingCall
+from youbencha.gateway.cassette.answers import ReplayedAnswer
+from youbencha.gateway.circuit import Circuit
 from youbencha.gateway.keys import PROVIDER_IS_BUSY
 from youbencha.gateway.litellm.translate import provider_error, provider_headers, unmetered_option
-from youbencha.gateway.mask import KeyMask
+from youbencha.gateway.metering import BodyMeter, StreamMeter
 from youbencha.gateway.refusals import Refusal
-from youbencha.gateway.relay import Chunks, relay
 from youbencha.gateway.request import (
     ClientRequest,
+    Headers,
     body_to_send,
     headers_for,
     payload,
@@ -33,30 +35,29 @@ from youbencha.gateway.request import (
     returned_headers,
     url_for,
 )
-from youbencha.gateway.wires import Action, lower_names
+from youbencha.gateway.upstreams import Upstream
+from youbencha.gateway.wires import Action, Wire, lower_names
 from youbencha.gateway.wires.base import StreamFilter
 
-if TYPE_CHECKING:
-    from youbencha.gateway.upstreams import Upstream
+Chunks = list[tuple[float, bytes]]
+"""Pieces of an answer, each with its milliseconds since the request."""
 
 
 class Forwarder:
-    """Sends requests to the providers, except to one that has just failed too often in a row."""
+    """Sends requests to the providers, except to one that has just failed too often in a row for the same key."""
 
     def __init__(self, upstreams: Mapping[Provider, Upstream], client: aiohttp.ClientSession) -> None:
-        self.circuits: defaultdict[tuple[Provider, str], Circuit] = defaultdict(Circuit)
-        """By provider and name of a key, so that a client that causes failures does not affect others."""
         self._upstreams = upstreams
         self._client = client
 
-    def forget(self, key: str) -> None:
-        """Drop the circuits of a key, given its name: a run may have thousands of keys."""
-        for known in [each for each in self.circuits if each[1] == key]:
-            del self.circuits[known]
-
     async def forward(
-        self, incoming: ClientRequest, call: PendingCall, chunks: Chunks | None = None
+        self,
+        incoming: ClientRequest,
+        call: PendingCall,
+        circuits: MutableMapping[Provider, Circuit],
+        chunks: Chunks | None = None,
     ) -> web.StreamResponse:
+        """Answer a request. `circuits` are those of its key; the answer is kept in `chunks` if it is to be recorded."""
         request, route = incoming.request, incoming.route
         upstream = self._upstreams.get(route.provider)
         if upstream is None:
@@ -65,7 +66,7 @@ class Forwarder:
         if is_checked and (option := unmetered_option(route.wire, incoming.body, call.size.model)):
             message = f"not passed on to LiteLLM, because what it does cannot be metered: {option}"
             raise Refusal("not_metered", message)
-        circuit = self.circuits[route.provider, call.labels.key]
+        circuit = circuits.setdefault(route.provider, Circuit())
         if wait := circuit.wait_s(time.monotonic(), call.request):
             raise Refusal("circuit_open", f"{route.provider} failed too often in a row; not asked for {wait:.0f} s")
         answer, stream_filter = await self._send(incoming, call, upstream, circuit)
@@ -146,66 +147,6 @@ def _note_status(call: PendingCall, status: int, headers: Mapping[str, str], cir
         circuit.succeeded()
 
 
-FAILURES = 6
-"""Consecutive failures after which it opens. CLIs retry ten times with growing pauses, which takes minutes."""
-
-OPEN_S = 30.0
-
-_MAX_REQUESTS = 100
-"""After this many different ones have failed, the provider has."""
-
-
-class Circuit:
-    """A circuit breaker: while it is open, requests are refused, except for one from time to time as a probe."""
-
-    def __init__(self, *, failures: int = FAILURES, open_s: float = OPEN_S) -> None:
-        self._failed_requests: set[int] | None = set()
-        """The requests that failed, in case that is their fault; None if it is not."""
-        self._limit = failures
-        self._open_s = open_s
-        self._in_a_row = 0
-        self._until: float | None = None
-        self._probing = False
-
-    def wait_s(self, now: float, request: int | None = None) -> float:
-        """Return how long to wait; 0 if a request may be sent.
-
-        One that has not failed yet may be sent if the failures may be the fault of the requests: otherwise, a client
-        could end the whole session by a few odd ones.
-        """
-        if self._until is None:
-            return 0.0
-        if request is not None and self._failed_requests is not None and request not in self._failed_requests:
-            return 0.0
-        if now >= self._until and not self._probing:
-            self._probing = True  # only one, because all together could overload a recovering provider
-            return 0.0
-        return max(self._until - now, 1.0)
-
-    def succeeded(self) -> None:
-        self._in_a_row, self._until, self._probing = 0, None, False
-        self._failed_requests = set()
-
-    def failed(self, now: float, request: int | None = None) -> None:
-        """Note a failure. `request` identifies one that may have caused it."""
-        self._in_a_row += 1
-        if request is None or (self._failed_requests and len(self._failed_requests) >= _MAX_REQUESTS):
-            self._failed_requests = None
-        elif self._failed_requests is not None:
-            self._failed_requests.add(request)
-        if self._in_a_row < self._limit and not self._probing:
-            return
-        self._until, self._probing = now + self._open_s, False
-
-    def undecided(self) -> None:
-        """A request neither succeeded nor failed because of the provider; for example, its client disconnected."""
-        self._probing = False
-
-    @property
-    def is_open(self) -> bool:
-        return self._until is not None
-
-
 _SILENCE_S = 600.0
 """How long a provider may send nothing; the providers' own clients have the same timeout."""
 
@@ -255,3 +196,191 @@ def load_certificates(upstreams: Mapping[Provider, Upstream]) -> ssl.SSLContext 
     with suppress(OSError):
         context.load_verify_locations(extra)
     return context
+
+
+# The answer, sent to the client chunk by chunk as it arrives, and metered.
+
+_GRACE_BEFORE_CUT_S = 0.5
+"""How long a client has to read what it was sent before its connection is cut.
+
+A client discards what it has not read by then. If an answer was cut right after its last event, Claude Code 2.1.326
+continued from what it had received in half of 20 sessions and started again in the others, so that its requests did
+not match the recording; after 0.05 s, it always continued.
+"""
+
+
+class _ClientGoneError(Exception):
+    """The client has closed its connection."""
+
+
+async def relay(
+    request: web.Request,
+    call: PendingCall,
+    wire: Wire,
+    answer: aiohttp.ClientResponse,
+    headers: Headers,
+    mask: KeyMask,
+    chunks: Chunks | None,
+    stream_filter: StreamFilter | None,
+) -> web.StreamResponse:
+    """Send a provider's answer, and keep it in `chunks` if it is to be recorded.
+
+    `headers` are the provider's. `stream_filter` is for an answer that is a stream; errors are not.
+    """
+    call.status = answer.status
+    call.meter = meter = wire.meter(answer.headers.get("Content-Type", ""))
+    usage_filter = stream_filter if isinstance(meter, StreamMeter) else None
+    call.headers = passed = CIMultiDict(returned_headers(headers))
+    is_decoded = passed.pop("Content-Encoding", "identity") != "identity"  # by aiohttp
+    if answer.status == 401:  # CLIs would retry a rejected key for minutes
+        passed["x-should-retry"] = "false"
+    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=passed)
+    if chunks is not None:
+        _close_after(response)
+    if usage_filter is None and not is_decoded and answer.content_length is not None:
+        response.content_length = answer.content_length
+    gone: str | None = None
+    received = 0
+    try:
+        await _begin(response, request)
+        async for chunk in _masked(answer, mask):
+            call.received()
+            meter.feed(chunk)
+            if chunks is not None:
+                chunks.append((call.elapsed_ms(), chunk))
+            received += len(chunk)
+            if received == response.content_length:
+                _note_end(call)
+                call.finish()
+            await _write(response, chunk if usage_filter is None else usage_filter.feed(chunk))
+        if usage_filter is not None:
+            await _write(response, usage_filter.finish())
+    except _ClientGoneError:
+        gone = "client_gone"
+    except (aiohttp.ClientError, OSError):
+        gone = "upstream_gone"
+    if gone:
+        call.error = call.error or gone
+        await _cut(request, call)
+    else:
+        await _end(response, call)
+    return response
+
+
+async def _masked(answer: aiohttp.ClientResponse, mask: KeyMask) -> AsyncIterator[bytes]:
+    """Yield the answer without keys."""
+    async for chunk in answer.content.iter_any():
+        yield mask.feed(chunk)
+    yield mask.feed(b"")
+
+
+async def replay(
+    request: web.Request, call: PendingCall, wire: Wire, answer: ReplayedAnswer, stream_filter: StreamFilter | None
+) -> web.StreamResponse:
+    """Send a recorded answer as if it came from the provider."""
+    call.replayed = True
+    call.status = answer.status
+    call.error = answer.failed or ("provider_refused" if answer.status >= 400 else None)
+    call.upstream_status = answer.status if answer.failed else None
+    response = web.StreamResponse(status=answer.status, headers=answer.headers)
+    _close_after(response)
+    call.meter = wire.meter(response.headers.get("Content-Type", ""))
+    usage_filter = stream_filter if isinstance(call.meter, StreamMeter) else None
+    try:
+        await _begin(response, request)
+        for delay_ms, chunk in answer.chunks:
+            if delay_ms:
+                await asyncio.sleep(delay_ms / 1000)
+            call.meter.feed(chunk)
+            await _write(response, chunk if usage_filter is None else usage_filter.feed(chunk))
+        if usage_filter is not None:
+            await _write(response, usage_filter.finish())
+    except _ClientGoneError:
+        call.error = "client_gone"
+    if call.error in ("client_gone", "upstream_gone"):
+        await _cut(request, call)
+    else:
+        await _end(response, call)
+    return response
+
+
+async def _begin(response: web.StreamResponse, request: web.Request) -> None:
+    try:
+        await response.prepare(request)
+    except ConnectionError as error:
+        raise _ClientGoneError from error
+
+
+async def _write(response: web.StreamResponse, chunk: bytes) -> None:
+    if not chunk:
+        return
+    try:
+        await response.write(chunk)
+    except ConnectionError as error:
+        raise _ClientGoneError from error
+
+
+def _close_after(response: web.StreamResponse) -> None:
+    """Close the connection after an answer that is recorded or replayed.
+
+    If an answer is cut on a connection that was used before, Claude Code 2.0.62 sends the request again at once, not
+    counted as a retry. After that, the session continued in three different ways; on a new connection, always in the
+    same way.
+    """
+    response.force_close()
+
+
+async def _cut(request: web.Request, call: PendingCall) -> None:
+    """Break the connection before the end of the answer, after the client has had time to read what was sent."""
+    call.finish()
+    if call.error != "client_gone":
+        await asyncio.sleep(_GRACE_BEFORE_CUT_S)
+    if request.transport is not None:
+        request.transport.close()
+
+
+def _note_end(call: PendingCall) -> None:
+    call.note_end()
+    if call.status != 400 or call.route is None or not isinstance(call.meter, BodyMeter):
+        return
+    if call.route.wire.is_without_credit(call.meter.body):
+        call.error = "no_credit"
+
+
+async def _end(response: web.StreamResponse, call: PendingCall) -> None:
+    _note_end(call)
+    call.finish()
+    try:
+        await response.write_eof()
+    except ConnectionError:
+        # Only the end of the body is missing; some clients disconnect after the last event.
+        call.error = call.error or (None if call.metered().complete else "client_gone")
+
+
+_MIN_KEY_CHARS = 8
+"""Shorter keys (`none`, `no-key`) are placeholders, and words of ordinary text."""
+
+
+class KeyMask:
+    """Replaces each character of a key by `*`, also if the key is split over several chunks."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self._keys = [key.encode() for key in keys if len(key) >= _MIN_KEY_CHARS]
+        self._pattern = re.compile(b"|".join(map(re.escape, self._keys)) or b"(?!)")
+        self._held = b""
+
+    def text(self, text: str) -> str:
+        return self.all(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
+
+    def all(self, data: bytes) -> bytes:
+        return self._pattern.sub(lambda found: b"*" * len(found[0]), data)
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Return what can be sent: not the end of a chunk that may be the beginning of a key. Then feed b""."""
+        data = self.all(self._held + chunk)
+        begun = 0
+        if chunk and not data.endswith((b"\n", b"}", b'"')):  # no key contains these
+            begun = max((n for key in self._keys for n in range(1, len(key)) if data.endswith(key[:n])), default=0)
+        ready = len(data) - begun
+        self._held = data[ready:]
+        return data[:ready]

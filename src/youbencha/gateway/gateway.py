@@ -23,18 +23,18 @@ from youbencha.errors import YouBenchaError
 from youbencha.gateway.access import GatewayAccess, Provider, server_url
 from youbencha.gateway.budget import NO_CAPS, Account, Caps
 from youbencha.gateway.call import Call, Labels
-from youbencha.gateway.keys import KeyScope, VirtualKey, VirtualKeys
+from youbencha.gateway.cassette.cassette import Cassette
+from youbencha.gateway.cassette.matching import Places
+from youbencha.gateway.heads import RequestHeads
+from youbencha.gateway.keys import KeyScope, Tickets, VirtualKey, VirtualKeys
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
-from youbencha.gateway.trial_keys import Tickets
+from youbencha.gateway.upstreams import Upstream
 from youbencha.gateway.witness import Witness
 
-if TYPE_CHECKING:
-    from youbencha.gateway.cassette.cassette import Cassette
-    from youbencha.gateway.cassette.matching import Places
-    from youbencha.gateway.heads import RequestHeads
+if TYPE_CHECKING:  # a cycle: it loads this module
     from youbencha.gateway.server import GatewayServer
-    from youbencha.gateway.upstreams import Upstream
+
 
 _BACKLOG = 128
 
@@ -122,9 +122,7 @@ class Gateway:
 
     def forget(self, key: str) -> None:
         """Forget a revoked key, whose ledger is about to be closed. From now on, it is an unknown one."""
-        forgotten = self.keys.forget(key)
-        if forgotten is not None and self._server is not None:
-            self._server.forget(forgotten.labels.key)
+        self.keys.forget(key)
 
     async def settled(self, key: VirtualKey) -> None:
         """Wait until the requests that a revoked key had in progress are in the ledger."""

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from hmac import compare_digest
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol
 
-from youbencha.gateway.access import Provider
+from youbencha.gateway.access import GatewayAccess, Provider
 from youbencha.gateway.budget import Account
 from youbencha.gateway.call import Call, Labels
+from youbencha.gateway.cassette.cassette import CassetteSession
+from youbencha.gateway.cassette.matching import Places
+from youbencha.gateway.cassette.mismatch import Mismatch
+from youbencha.gateway.circuit import Circuit
+from youbencha.gateway.heads import RequestHeads
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.refusals import Reason, Refusal
 from youbencha.gateway.witness import Witness
+from youbencha.store.bundle import GatewayReport
 from youbencha.usage import Tokens, add_all
-
-if TYPE_CHECKING:
-    from youbencha.gateway.cassette.cassette import CassetteSession
-    from youbencha.gateway.cassette.mismatch import Mismatch
-    from youbencha.gateway.heads import RequestHeads
-
 
 PROVIDER_IS_BUSY = frozenset({429, 529})
 
@@ -182,6 +185,8 @@ class VirtualKey:
     totals: KeyTotals = field(default_factory=KeyTotals)
     witness: Witness = field(default_factory=Witness)
     memory: BodyMemory = field(default_factory=BodyMemory)
+    circuits: dict[Provider, Circuit] = field(default_factory=dict)
+    """Its own, so that a client that causes failures does not affect others."""
     ledger: Ledger
     """Where its calls are written."""
     cassette: CassetteSession | None = None
@@ -247,6 +252,99 @@ class VirtualKeys:
     def forget(self, key: str) -> VirtualKey | None:
         return self._ended.pop(key, None)
 
+    def valid(self) -> Iterator[VirtualKey]:
+        return iter(self._valid.values())
+
     def end_all(self) -> None:
         for key in tuple(self._valid):
             self.end(key)
+
+
+# The keys of a trial: the gateway is in this process, or in that of a driver on another machine.
+
+KeyRole = Literal["agent", "evaluator"]
+"""Decides the caps and the scope of a key, and which account pays for it."""
+
+
+class KeyWarning(NamedTuple):
+    """A warning about the keys of a trial, for its results."""
+
+    code: str
+    message: str
+
+
+class EndedKey(NamedTuple):
+    """What a key was used for."""
+
+    report: GatewayReport
+    total_exceeded: bool
+    """Whether its requests and the run's total budget are beyond a cap."""
+    mismatches: tuple[Mismatch, ...] = ()
+    """For each request that a replay had no answer to: how it differs from what was recorded at that point."""
+    cassette_doubts: str | None = None
+    """Why a replay of what was recorded may fail."""
+
+
+class TrialKeys(Protocol):
+    """The keys of one trial. Their caps, scope and ledger are decided where the gateway is."""
+
+    stop: asyncio.Event
+    """Set when the agent cannot continue: its requests are refused for good, or the gateway is gone."""
+
+    async def issue(
+        self, role: KeyRole, name: str, *, places: Places | None = None, peers: frozenset[str] | None = None
+    ) -> GatewayAccess:
+        """Issue a key. `name` is that of its user, in the ledger.
+
+        An agent has one key at a time; its next one begins a new session. `places` are the directories whose
+        names differ from trial to trial, `peers` the sockets that it is valid at, if the gateway is in this process.
+        """
+        ...
+
+    async def end(self, key: str) -> EndedKey:
+        """Revoke a key, and wait until its requests are in the ledger. May be called again.
+
+        Raises YouBenchaError if the gateway has failed: nothing was measured then.
+        """
+        ...
+
+    async def listen_on(self, socket: Path) -> None:
+        """Let a sandbox reach the gateway at a Unix socket."""
+        ...
+
+    async def close(self) -> list[KeyWarning]:
+        """End what belongs to the trial, and return warnings."""
+        ...
+
+
+class LentKeys(TrialKeys, Protocol):
+    """Keys of a trial that runs on another machine."""
+
+    @property
+    def agent_is_busy(self) -> bool:
+        """Whether a request of the agent is in progress."""
+        ...
+
+
+_TOKEN_PREFIX = "sk-yb-ticket-"  # noqa: S105 - only its beginning, so that it is masked wherever it is written
+
+
+class Tickets:
+    """The valid tokens, each for the keys of one trial on another machine."""
+
+    def __init__(self) -> None:
+        self._valid: dict[str, LentKeys] = {}
+
+    @contextmanager
+    def lending(self, keys: LentKeys) -> Iterator[str]:
+        """Give a token that is valid until the end of the block."""
+        token = _TOKEN_PREFIX + secrets.token_hex(32)
+        self._valid[token] = keys
+        try:
+            yield token
+        finally:
+            del self._valid[token]
+
+    def find(self, token: str) -> LentKeys | None:
+        presented = token.encode("utf-8", "surrogateescape")
+        return next((keys for valid, keys in self._valid.items() if compare_digest(valid.encode(), presented)), None)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from youbencha.gateway.access import Provider
 from youbencha.gateway.call import Call
-from youbencha.gateway.forward import Circuit
+from youbencha.gateway.keys import VirtualKey
 
 MAX_MODELS = 500
 """Clients choose the names of models, and could use a new one with every request. The rest is counted together."""
@@ -58,12 +57,13 @@ class Metrics:
         self._partial.labels(key).inc(call.partial)
         self._duration.observe(call.duration_ms / 1000)
 
-    def page(self, in_flight: int, circuits: Mapping[tuple[Provider, str], Circuit]) -> bytes:
+    def page(self, in_flight: int, keys: Iterable[VirtualKey]) -> bytes:
         """Return all metrics in the text format of Prometheus."""
         self._in_flight.set(in_flight)
         self._circuits.clear()
-        for (provider, key), circuit in circuits.items():
-            self._circuits.labels(provider, key).set(circuit.is_open)
+        for key in keys:
+            for provider, circuit in key.circuits.items():
+                self._circuits.labels(provider, key.labels.key).set(circuit.is_open)
         return generate_latest(self._registry)
 
     def _model(self, name: str) -> str:

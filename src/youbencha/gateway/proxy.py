@@ -9,31 +9,25 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 from aiohttp import web
 
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.budget import BudgetRefusal, WorstCase
 from youbencha.gateway.call import Call, Labels, PendingCall
+from youbencha.gateway.cassette.answers import ReplayedAnswer
+from youbencha.gateway.cassette.cassette import CassetteSession
+from youbencha.gateway.cassette.matching import ModelRequest
 from youbencha.gateway.examination import UnpricedError, examine
-from youbencha.gateway.forward import Forwarder
+from youbencha.gateway.forward import Chunks, Forwarder, replay
 from youbencha.gateway.keys import VirtualKey, VirtualKeys
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
 from youbencha.gateway.refusals import Reason, Refusal
-from youbencha.gateway.relay import Chunks, replay
 from youbencha.gateway.request import ClientRequest, body_to_send, path_to, peer_of, read_request, route_request
 from youbencha.gateway.wires import WIRES, Route, lower_names, presented_key
 from youbencha.json_lines import as_mapping
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from youbencha.gateway.cassette.answers import ReplayedAnswer
-    from youbencha.gateway.cassette.cassette import CassetteSession
-    from youbencha.gateway.cassette.matching import ModelRequest
 
 _MAX_REFUSED_KEYS = 1000
 """The most of these that are written to the ledger; more are only counted, so that guessing keys cannot fill a disk."""
@@ -145,7 +139,7 @@ class Proxy:
                 await self._prices.load()  # here, because the end of a call, where it is priced, must not wait
                 await self._reserve(key, call, incoming)
             if key.cassette is None:
-                return await self._forwarder.forward(incoming, call)
+                return await self._forwarder.forward(incoming, call, key.circuits)
             return await self._with_cassette(incoming, key.cassette, key, call)
         finally:
             incoming.forget_body()
@@ -170,8 +164,6 @@ class Proxy:
         self, incoming: ClientRequest, cassette: CassetteSession, key: VirtualKey, call: PendingCall
     ) -> web.StreamResponse:
         """Replay the recorded answer, or ask the provider and record its answer."""
-        from youbencha.gateway.cassette.matching import ModelRequest
-
         route = incoming.route
         method = incoming.request.method
         asking = ModelRequest(method, route.path, route.wire.name, incoming.headers, incoming.body, incoming.raw)
@@ -184,7 +176,7 @@ class Proxy:
         chunks: Chunks = []
         lost: str | None = "the agent closed the connection before the end of the answer"
         try:
-            response = await self._forwarder.forward(incoming, call, chunks)
+            response = await self._forwarder.forward(incoming, call, key.circuits, chunks)
             if call.error != "client_gone":
                 lost = None
             return response

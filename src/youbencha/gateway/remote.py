@@ -1,4 +1,4 @@
-"""The keys of a trial at the gateway of a driver, which is on another machine. The other end is `control.py`."""
+"""The keys of a trial at the gateway of a driver, which is on another machine. The other end is `lending.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -17,12 +17,10 @@ import orjson
 
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.access import GatewayAccess
-from youbencha.gateway.control import CONTROL_PREFIX
-from youbencha.gateway.trial_keys import EndedKey, Finding, KeyRole
+from youbencha.gateway.cassette.matching import Places
+from youbencha.gateway.keys import EndedKey, KeyRole, KeyWarning
+from youbencha.gateway.lending import CONTROL_PREFIX
 from youbencha.store.bundle import GatewayReport
-
-if TYPE_CHECKING:
-    from youbencha.gateway.cassette.matching import Places
 
 _GONE_AFTER_S = 60.0
 """Without a sign of the driver. A trial is worth more than a minute of a network that fails."""
@@ -97,9 +95,9 @@ class RemoteKeys:
         await relay.open(socket)
         self._relays.append(relay)
 
-    async def close(self) -> list[Finding]:
+    async def close(self) -> list[KeyWarning]:
         answer = await self._call("close", {})
-        return [(code, message) for code, message in answer["warnings"]]
+        return [KeyWarning(code, message) for code, message in answer["warnings"]]
 
     async def _call(self, action: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Call a control route, again if the connection is lost. Raises YouBenchaError if the driver is gone."""

@@ -9,7 +9,7 @@ import zlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 import aiohttp
@@ -23,12 +23,10 @@ from youbencha.gateway.call import PendingCall
 from youbencha.gateway.keys import PREFIX, BodyMemory, BodyMemoryError
 from youbencha.gateway.litellm.translate import QUERY
 from youbencha.gateway.refusals import Refusal
+from youbencha.gateway.upstreams import Upstream
 from youbencha.gateway.wires import Action, Route, find_route
 from youbencha.gateway.wires.base import StreamFilter
 from youbencha.json_lines import excerpt
-
-if TYPE_CHECKING:
-    from youbencha.gateway.upstreams import Upstream
 
 MAX_REQUEST_BYTES = 64 * 1024 * 1024
 """Decoded. A prompt of a million characters is sent again with every turn."""

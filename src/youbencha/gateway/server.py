@@ -15,12 +15,12 @@ from aiohttp.web_protocol import RequestHandler
 
 from youbencha import __version__
 from youbencha.gateway.call import Call
-from youbencha.gateway.control import CONTROL_PREFIX, Control
 from youbencha.gateway.forward import Forwarder, load_certificates, new_client
 from youbencha.gateway.keys import KEY_WITHIN_S, MAX_CONNECTIONS
+from youbencha.gateway.lending import CONTROL_PREFIX, Lending
 from youbencha.gateway.proxy import Proxy
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a cycle: it loads this module
     from youbencha.gateway.gateway import Gateway
     from youbencha.gateway.metrics import Metrics
 
@@ -30,7 +30,7 @@ class GatewayServer:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._control = Control(gateway.tickets, lambda request: self._keep(request.protocol))
+        self._lending = Lending(gateway.tickets, lambda request: self._keep(request.protocol))
         self._certificates = load_certificates(gateway.upstreams)
         self._metrics = _new_metrics() if gateway.with_metrics else None
         self._stack = AsyncExitStack()
@@ -42,9 +42,8 @@ class GatewayServer:
         gateway = self._gateway
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(new_client(self._certificates))
-            self._forwarder = Forwarder(gateway.upstreams, client)
             self._proxy = Proxy(
-                forwarder=self._forwarder,
+                forwarder=Forwarder(gateway.upstreams, client),
                 keys=gateway.keys,
                 ledger=gateway.ledger,
                 prices=gateway.prices,
@@ -55,10 +54,6 @@ class GatewayServer:
             await self._runner.setup()
             stack.push_async_callback(self._runner.cleanup)
             self._stack = stack.pop_all()
-
-    def forget(self, key: str) -> None:
-        """Drop what is kept for a key, given its name."""
-        self._forwarder.forget(key)
 
     async def serve(self, listener: socket.socket) -> None:
         """Serve the connections of a listening socket, which is closed at the end."""
@@ -103,7 +98,7 @@ class GatewayServer:
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         if request.path.startswith(CONTROL_PREFIX):
-            return await self._control.handle(request)
+            return await self._lending.handle(request)
         if request.method in ("GET", "HEAD"):
             match request.path:
                 case "/":  # Claude Code probes its base URL
@@ -119,7 +114,7 @@ class GatewayServer:
     def _metrics_page(self) -> web.Response:
         if self._metrics is None:
             return web.Response(status=501, text="Install the metrics: pip install 'youbencha[metrics]'\n")
-        page = self._metrics.page(self._proxy.in_flight, self._forwarder.circuits)
+        page = self._metrics.page(self._proxy.in_flight, self._gateway.keys.valid())
         return web.Response(body=page, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
     def _ended(self, call: Call) -> None:

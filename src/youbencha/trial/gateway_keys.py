@@ -11,9 +11,8 @@ from youbencha.errors import YouBenchaError
 from youbencha.events import EventSink, ModelCalled
 from youbencha.gateway.budget import NO_CAPS
 from youbencha.gateway.call import Call, Labels
-from youbencha.gateway.keys import KeyScope, VirtualKey
+from youbencha.gateway.keys import EndedKey, KeyRole, KeyScope, KeyWarning, VirtualKey
 from youbencha.gateway.ledger import Ledger
-from youbencha.gateway.trial_keys import EndedKey, Finding, KeyRole
 from youbencha.gateway.witness import Witness
 from youbencha.store.layout import LEDGER_FILE
 from youbencha.trial.budgets import Budgets, caps_of
@@ -95,7 +94,7 @@ class GatewayKeys:
         self._refusals = 0
         self._valid: dict[str, GatewayAccess] = {}
         self._ended: dict[str, VirtualKey] = {}
-        self._warnings: list[Finding] | None = None
+        self._warnings: list[KeyWarning] | None = None
         running.callback(gateway.on_failure(self.stop.set))
         running.push_async_callback(self._end_all)
 
@@ -148,17 +147,17 @@ class GatewayKeys:
         await self.gateway.listen_on(socket)
         self._running.callback(self.gateway.stop_listening, socket)
 
-    async def close(self) -> list[Finding]:
+    async def close(self) -> list[KeyWarning]:
         """End the keys, and restore the ledger if it was changed. May be called again."""
         if self._warnings is None:
             self._warnings = []
             await self._running.aclose()
             if self._ledger.failure is not None:
                 message = f"the gateway's ledger is incomplete: {self._ledger.failure}"
-                self._warnings.append(("LEDGER_INCOMPLETE", message))
+                self._warnings.append(KeyWarning("LEDGER_INCOMPLETE", message))
             elif self._ledger.restore():
                 message = "the gateway's ledger was changed while the agent ran; it was restored"
-                self._warnings.append(("WORKSPACE_TAMPERED", message))
+                self._warnings.append(KeyWarning("WORKSPACE_TAMPERED", message))
         return self._warnings
 
     async def _end(self, key: str) -> VirtualKey:

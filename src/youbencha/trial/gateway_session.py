@@ -13,7 +13,7 @@ from youbencha.events import EventSink
 from youbencha.files import write_atomically
 from youbencha.gateway.access import GatewayAccess
 from youbencha.gateway.cassette.matching import Places
-from youbencha.gateway.trial_keys import EndedKey, Finding, TrialKeys
+from youbencha.gateway.keys import EndedKey, KeyWarning, TrialKeys
 from youbencha.log.model import Usage
 from youbencha.process import Redactor
 from youbencha.sandbox.base import GATEWAY_PORT, Sandbox
@@ -165,14 +165,14 @@ class TrialGateway:
         cassette = report.cassette.model_copy(update={"mismatches": self._mismatches})
         return report.model_copy(update={"cassette": cassette})
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[KeyWarning]:
         """Warnings about the agent's requests."""
         assert self._agent is not None
         if self._mismatches:
             summary = self._redactor.text(self._agent.mismatches[0].summary)
-            yield "CASSETTE_MISMATCH", f"{summary} (full diff: artifacts/{self._mismatches[0]})"
+            yield KeyWarning("CASSETTE_MISMATCH", f"{summary} (full diff: artifacts/{self._mismatches[0]})")
         if why := self._agent.cassette_doubts:
-            yield "CASSETTE_INCOMPLETE", f"a replay may fail: {why}"
+            yield KeyWarning("CASSETTE_INCOMPLETE", f"a replay may fail: {why}")
 
     @asynccontextmanager
     async def key_for(self, name: str) -> AsyncIterator[EvaluatorAccess]:
@@ -189,13 +189,13 @@ class TrialGateway:
             self._evaluators_exceeded |= ended.total_exceeded
             self._write_mismatches(ended.mismatches, self._directory.artifacts / "evaluators" / name)
 
-    async def close(self) -> list[Finding]:
+    async def close(self) -> list[KeyWarning]:
         """Close what belongs to this trial only. Returns warnings."""
         budget = self._agent.report.budget if self._agent else None
         spent_by_agent = budget is not None and budget.exceeded
         warnings = await self._keys.close()
         if self._evaluators_exceeded and not spent_by_agent:
-            return [("BUDGET_EXCEEDED", "the evaluators exceeded the run's total budget"), *warnings]
+            return [KeyWarning("BUDGET_EXCEEDED", "the evaluators exceeded the run's total budget"), *warnings]
         return warnings
 
     def _write_mismatches(self, mismatches: Sequence[Mismatch], directory: Path) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from youbencha.trial.gateway_keys import open_keys
 from youbencha.trial.plan import Plan
 
 if TYPE_CHECKING:
-    from youbencha.gateway.trial_keys import TrialKeys
+    from youbencha.gateway.keys import TrialKeys
 
 _KEPT = "kept-by-the-driver"
 """In place of a secret. The variable is still there, because some agents choose a model by the keys that are set."""

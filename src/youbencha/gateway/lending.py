@@ -10,18 +10,16 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from aiohttp import web
 
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.cassette.matching import Places
+from youbencha.gateway.keys import LentKeys, Tickets
 from youbencha.gateway.request import peer_of
 from youbencha.json_lines import as_mapping
-
-if TYPE_CHECKING:
-    from youbencha.gateway.trial_keys import LentKeys, Tickets
 
 CONTROL_PREFIX = "/_youbencha/"
 """No API of a model begins with it."""
@@ -34,7 +32,7 @@ _BODY_WITHIN_S = 10.0
 _LONGEST_NAME = 200
 
 
-class Control:
+class Lending:
     """Answers requests below `CONTROL_PREFIX`."""
 
     def __init__(self, tickets: Tickets, on_valid_token: Callable[[web.Request], None]) -> None:
