@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from youbencha.progress import step_text
+from youbencha.events import step_text
 from youbencha.workspace import Repository, open_repository
 
 IDENTITY = {

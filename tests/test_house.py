@@ -24,7 +24,7 @@ TESTS = Path(__file__).parent
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"youbencha"}),  # the version, nothing else
     frozenset({"errors", "events", "text"}),
-    frozenset({"files", "json_lines", "plugins", "progress", "usage", "user_dirs"}),
+    frozenset({"files", "json_lines", "plugins", "usage", "user_dirs"}),
     frozenset({"locks"}),
     frozenset({"spec", "log"}),
     frozenset({"process"}),

@@ -60,7 +60,7 @@ def write_atomically(path: Path, data: bytes, *, mode: int | None = None) -> Non
         raise YouBenchaError(
             "ARTIFACTS_NOT_WRITABLE",
             f"Cannot write {path}: {error.strerror or error}",
-            hint="Check that the artifacts directory exists, belongs to you and has free space.",
+            hint="Check that its directory exists, belongs to you and has free space.",
         ) from error
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from filelock import lock_descriptor
 
+from youbencha.events import StepProgress
 from youbencha.files import NO_FOLLOW, read_nofollow
 from youbencha.json_lines import Record, as_mapping, loads
-from youbencha.progress import StepProgress
 
 _PAUSE_S = 0.1
 _SHORT_PAUSE_S = 0.002

@@ -6,9 +6,6 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-SIDECAR = ".thunderdome-metrics.json"
-"""Thunderdome's metrics file, which has the usage of a trial."""
-
 
 class Tokens(NamedTuple):
     """Numbers of tokens. Unknown is None; a zero was reported."""

@@ -11,8 +11,8 @@ import pytest
 from youbencha.log.model import AgentInfo, ErrorRecord, Execution, ModelInfo, Status, ToolCall, YouBenchaLog
 from youbencha.process import Redactor
 from youbencha.store.bundle import AgentRun, TestCaseInfo
+from youbencha.store.layout import SIDECAR
 from youbencha.trial.results import TrialRecord
-from youbencha.usage import SIDECAR
 from youbencha.workspace import RunDirectory
 
 AT = "2026-01-01T00:00:00.000Z"

@@ -26,11 +26,11 @@ from youbencha.events import (
     WarningRaised,
     WorkspaceReady,
 )
-from youbencha.progress import Progress, line_of, main_argument
+from youbencha.transcript.lines import Progress, event_line, main_argument
 
 
 def shown(event: Event, inside: Path | None = None) -> str | None:
-    line = line_of(event, inside)
+    line = event_line(event, inside)
     return None if line is None else line.plain()
 
 

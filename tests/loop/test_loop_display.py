@@ -33,7 +33,7 @@ from youbencha.events import (
     TopicPublished,
 )
 from youbencha.log.session import TurnTaken
-from youbencha.progress import line_of
+from youbencha.transcript.lines import event_line
 from youbencha.transcript.recording import TYPE_NAMES
 from youbencha.usage import Tokens
 
@@ -245,7 +245,7 @@ def test_the_summary_follows_the_lines() -> None:
     ],
 )
 def test_lines_about_usage_limits(event: Event, line: str | None) -> None:
-    found = line_of(event)
+    found = event_line(event)
     assert (found and found.plain()) == line
 
 
@@ -259,7 +259,7 @@ def test_no_text_of_an_event_controls_the_terminal(kind: type[Event]) -> None:
     }
     values |= {"int": 1, "float": 1.0, "tuple[str, ...]": (hostile,), "Tokens": Tokens()}
     types = {field.name: str(field.type).removesuffix(" | None") for field in fields(kind)}
-    line = line_of(kind(**{name: values[type_name] for name, type_name in types.items()}))
+    line = event_line(kind(**{name: values[type_name] for name, type_name in types.items()}))
     assert line is None or line.plain().isprintable()
 
 

@@ -11,7 +11,7 @@ import pytest
 from run_bench import RunBench, cut_off
 
 from claude_bench import API_KEY
-from youbencha.usage import SIDECAR
+from youbencha.store.layout import SIDECAR
 
 EDIT = "echo 'TAX = 0.2' > src/prices.py"
 

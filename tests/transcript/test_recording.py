@@ -31,7 +31,7 @@ from youbencha.files import open_file
 from youbencha.json_lines import decode_event
 from youbencha.log.session import CallMetered, TurnTaken
 from youbencha.process import Redactor
-from youbencha.progress import Progress
+from youbencha.transcript.lines import Progress
 from youbencha.transcript.recording import TYPE_NAMES, Recorder, RecordingReader, event_from_json, event_to_json
 from youbencha.usage import Tokens
 

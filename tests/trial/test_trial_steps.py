@@ -15,12 +15,12 @@ from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.keys import VirtualKey
 from youbencha.spec.loader import NamedEvaluator
 from youbencha.store.bundle import EvaluationResult
+from youbencha.store.layout import SIDECAR
 from youbencha.transcript.recording import RecordingReader
 from youbencha.trial.agent import end_agent, run_agent
 from youbencha.trial.evaluation import evaluate_all
 from youbencha.trial.prepare import open_trial
 from youbencha.trial.run import run_trial
-from youbencha.usage import SIDECAR
 from youbencha.workspace import Changes
 
 WRITE = "open('new.txt', 'w').write('x'); print('done')"

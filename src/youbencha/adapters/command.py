@@ -34,8 +34,9 @@ from youbencha.gateway.access import GatewayAccess, Provider
 from youbencha.json_lines import Record, as_amount, as_count, as_str, as_strs
 from youbencha.log.model import ToolCall
 from youbencha.process import Command, ProcessResult, Redactor, find_executable
+from youbencha.store.layout import SIDECAR
 from youbencha.text import shorten
-from youbencha.usage import SIDECAR, SessionUsage, Tokens
+from youbencha.usage import SessionUsage, Tokens
 
 _NOT_FOUND = "NOT_FOUND"
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self, TextIO, TypeVar
 from youbencha.cli.terminal import can_show_screen, is_plain
 from youbencha.errors import YouBenchaError
 from youbencha.events import Event
-from youbencha.progress import Line, Progress
 from youbencha.text import format_clock, format_count, format_usd, plural
+from youbencha.transcript.lines import Line, Progress
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

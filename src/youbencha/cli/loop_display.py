@@ -21,9 +21,9 @@ from youbencha.events import (
     LoopEnded,
     LoopWaiting,
 )
-from youbencha.progress import Line, Progress, whole_lines
 from youbencha.text import format_duration, plural
 from youbencha.transcript.line_writer import LineWriter
+from youbencha.transcript.lines import Line, Progress, whole_lines
 from youbencha.transcript.recording import TYPE_NAMES, dropped_line, event_to_json
 
 _MAX_WAITING = 8 << 20

@@ -27,11 +27,11 @@ from youbencha.loop.planning import interactive_command, planning_prompt, run_in
 from youbencha.loop.run import run_loop
 from youbencha.loop.start import go_on, load_history, new_history
 from youbencha.process import Redactor, warm_up
-from youbencha.progress import loop_totals
 from youbencha.spec.loop import LoopSpec
 from youbencha.store.loop_lock import loop_lock
 from youbencha.store.loops import EXIT_CODES, LoopHistory
 from youbencha.text import format_duration, format_usd, plural, visible
+from youbencha.transcript.lines import loop_totals
 from youbencha.transcript.recording import Recorder
 from youbencha.trial.context import Host
 from youbencha.trial.plan import resolved_environment

@@ -39,7 +39,6 @@ from youbencha.engine.updates import (
     Update,
 )
 from youbencha.events import ProgressNote, WarningRaised
-from youbencha.progress import Progress
 from youbencha.report.comparison import with_baselines
 from youbencha.report.leaderboard import make_leaderboard
 from youbencha.report.leaderboard_document import Grouping
@@ -49,6 +48,7 @@ from youbencha.store.arena import TrialKey, TrialMeta
 from youbencha.store.arena_run import ArenaRun
 from youbencha.store.read import load_runs
 from youbencha.text import format_count, format_duration, format_usd, one_line, plural, sentences
+from youbencha.transcript.lines import Progress
 from youbencha.trial.gateway_plan import check_models
 from youbencha.trial.plan import check_version
 from youbencha.usage import Tokens, total_tokens

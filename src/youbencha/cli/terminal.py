@@ -15,7 +15,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.markup import escape
 
-from youbencha.progress import StepProgress, step_text
+from youbencha.events import StepProgress, step_text
 
 
 def is_plain(stream: TextIO | None) -> bool:

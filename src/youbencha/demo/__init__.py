@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from youbencha.events import EventSink
+from youbencha.events import EventSink, StepProgress
 from youbencha.loop.control import LoopControl
 from youbencha.loop.directory import LoopDirectory, new_loop_id
 from youbencha.loop.plan import plan_loop
 from youbencha.loop.run import run_loop
 from youbencha.loop.start import new_history
-from youbencha.progress import StepProgress
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.sandbox.toolbox.toolbox import Toolbox
 from youbencha.scripted_model import ScriptedModel, load_script

@@ -19,8 +19,8 @@ from youbencha.engine.matrix import Cell, Matrix, agent_hash, validation_hash
 from youbencha.engine.selection import Selection, select
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.evaluators.base import VALIDATION
+from youbencha.events import StepProgress
 from youbencha.gateway.upstreams import read_secrets
-from youbencha.progress import StepProgress
 from youbencha.spec.agent_files import AgentFiles
 from youbencha.spec.arena import BudgetSpec, OrchestratorSpec, TaskSpec
 from youbencha.spec.arena_loader import Arena, ArenaProblems, load_arena_file

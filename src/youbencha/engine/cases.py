@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from youbencha.adapters import get_adapter
 from youbencha.engine.matrix import Cell, Matrix, agent_hash, validation_hash
 from youbencha.errors import ConfigError, Problem, YouBenchaError
-from youbencha.progress import StepProgress
+from youbencha.events import StepProgress
 from youbencha.spec.document import read_document
 from youbencha.spec.testcase import AgentOverride
 from youbencha.trial.agent_files import commit_files, files_digest

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.events import (
@@ -23,7 +24,6 @@ from youbencha.events import (
     ToolDenied,
     UsageReported,
     WarningRaised,
-    event_type,
 )
 from youbencha.json_lines import Record
 from youbencha.usage import SessionTotal, SessionUsage, Tokens, UsageCounter
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from youbencha.log.model import Message, ToolCall
 
 
-@event_type
+@dataclass(frozen=True, kw_only=True)
 class CallFailed(Event):
     """A call to the model failed for good."""
 
@@ -41,7 +41,7 @@ class CallFailed(Event):
     text: str
 
 
-@event_type
+@dataclass(frozen=True, kw_only=True)
 class CallMetered(Event):
     """The tokens of one call to the model, or an update of them. Calls add up."""
 
@@ -56,7 +56,7 @@ class CallMetered(Event):
     """The tool call of the subagent that made it, if any."""
 
 
-@event_type
+@dataclass(frozen=True, kw_only=True)
 class TotalsByModel(Event):
     """What the agent used of each model so far, which the next `UsageReported` adds up."""
 
@@ -65,17 +65,17 @@ class TotalsByModel(Event):
     """Calls are known to be missing."""
 
 
-@event_type
+@dataclass(frozen=True, kw_only=True)
 class TurnTaken(Event):
     """The main conversation made another call to the model."""
 
 
-@event_type
+@dataclass(frozen=True, kw_only=True)
 class ModelRefused(Event):
     """The model declined, and there was no fallback model."""
 
 
-@event_type
+@dataclass(frozen=True, kw_only=True)
 class ModelSwitched(Event):
     """The agent switched to another model: from here on, the run does not measure the configured one."""
 
@@ -84,7 +84,7 @@ class ModelSwitched(Event):
     trigger: str | None
 
 
-@event_type
+@dataclass(frozen=True, kw_only=True)
 class McpServerFailed(Event):
     """An MCP server did not start: the agent worked without its tools."""
 

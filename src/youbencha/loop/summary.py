@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from youbencha.loop.directory import LoopDirectory
-from youbencha.progress import OWN_FIGURES
 from youbencha.report.document import Block, Column, Heading, NoteList, Paragraph, Table
 from youbencha.report.markdown import render_markdown
 from youbencha.store.loops import IterationRecord, LoopState
 from youbencha.text import format_count, format_duration, format_usd, plural
+from youbencha.transcript.lines import OWN_FIGURES
 
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens", "cost_usd")
 

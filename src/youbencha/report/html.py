@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
 from urllib.parse import quote
 
 from youbencha.files import open_nofollow
-from youbencha.progress import main_argument
 from youbencha.report import figures
 from youbencha.report.findings import findings
 from youbencha.report.patch import FilePatch, read_patch
@@ -35,6 +34,7 @@ from youbencha.text import (
     plural,
     visible,
 )
+from youbencha.transcript.lines import main_argument
 
 if TYPE_CHECKING:
     from jinja2 import Environment

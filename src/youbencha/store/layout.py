@@ -12,6 +12,8 @@ LOG_FILE = "youbencha-log.json"
 DIFF_FILE = "git-diff.patch"
 AGENT_FILES = "agent-files"
 REPORT_FILE = "report.md"
+SIDECAR = ".thunderdome-metrics.json"
+"""Thunderdome's metrics file, which contains the usage of a trial."""
 
 # The results directory of runs of many trials.
 RUNS_DIR, LATEST = "runs", "latest"

@@ -18,8 +18,8 @@ from youbencha.events import (
     LoopStarted,
     LoopWaiting,
 )
-from youbencha.progress import OWN_FIGURES, loop_totals
 from youbencha.text import format_count, format_duration, format_usd, plural
+from youbencha.transcript.lines import OWN_FIGURES, loop_totals
 from youbencha.transcript.session import MAX_TEXT, STATES, Bounds, Session, State, TranscriptEntry, fold
 
 

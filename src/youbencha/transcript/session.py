@@ -38,7 +38,7 @@ from youbencha.events import (
     WorkspaceReady,
 )
 from youbencha.log.session import CallMetered
-from youbencha.progress import Progress, line_of, main_argument
+from youbencha.transcript.lines import Progress, event_line, main_argument
 from youbencha.usage import Tokens
 
 Kind = Literal[
@@ -235,7 +235,7 @@ def fold(session: Session, event: Event) -> None:
     folding = _FOLDS.get(type(event))
     if folding is not None:
         folding(session, event)
-    elif (line := line_of(event, session.progress.inside)) is not None:
+    elif (line := event_line(event, session.progress.inside)) is not None:
         session.add(TranscriptEntry("note", event.at, line.mark.strip(), line.text))
 
 
@@ -394,7 +394,7 @@ def _tool_denied(session: Session, event: ToolDenied) -> None:
 
 
 def _retried(session: Session, event: RequestRetried) -> None:
-    line = line_of(event)
+    line = event_line(event)
     until = None if event.delay_ms is None else event.at + event.delay_ms / 1000
     session.add(TranscriptEntry("retry", event.at, "!", line.text if line else "", state="warning", until=until))
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from youbencha.evaluators.base import SharedResults
-from youbencha.events import PhaseStarted, ProgressNote, WarningRaised
-from youbencha.progress import StepProgress
+from youbencha.events import PhaseStarted, ProgressNote, StepProgress, WarningRaised
 from youbencha.user_dirs import Cache, default_cache_dir
 
 if TYPE_CHECKING:

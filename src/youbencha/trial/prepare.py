@@ -15,10 +15,9 @@ from youbencha.adapters.cli_agent.environment import fresh_home_for
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import get_evaluator
 from youbencha.evaluators.base import AgentSandbox, EvaluatorSandbox, SandboxFactory, SandboxOptions
-from youbencha.events import EventSink, PhaseStarted, ProgressNote, WorkspaceReady
+from youbencha.events import EventSink, PhaseStarted, ProgressNote, WorkspaceReady, notes_to
 from youbencha.gateway.access import GatewayAccess
 from youbencha.process import Redactor
-from youbencha.progress import notes_to
 from youbencha.sandbox.base import FORWARD_PROXY_PORT, Sandbox
 from youbencha.sandbox.local import HOST
 from youbencha.spec.sandbox import Network, SandboxSpec

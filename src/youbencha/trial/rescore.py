@@ -7,9 +7,8 @@ from pathlib import Path
 
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import VALIDATION, AgentSandbox, EvaluationContext
-from youbencha.events import EventSink
+from youbencha.events import EventSink, notes_to
 from youbencha.process import Redactor
-from youbencha.progress import notes_to
 from youbencha.spec.loader import NamedEvaluator
 from youbencha.store.bundle import EvaluationResult
 from youbencha.trial.context import Host

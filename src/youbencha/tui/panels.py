@@ -8,8 +8,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 from textual import events
 
-from youbencha.progress import clock_time
-from youbencha.text import format_clock, format_usd, one_line, plural
+from youbencha.text import format_clock, format_usd, one_line, plural, time_of_day
 from youbencha.transcript.session import Session
 from youbencha.tui.row_view import Panel, RowView
 from youbencha.tui.rows import STATE_MARKS, ScreenRow, Span, clean, fit, spinner
@@ -217,5 +216,5 @@ class Banner(Panel):
 def waiting_text(reason: str, until: float, now: float) -> str:
     """`23:10 left, until 15:00:00 · usage limit`. The reason comes last: it may be cut."""
     left = max(0.0, until - now)
-    at = clock_time(until)
+    at = time_of_day(until)
     return f"{format_clock(left)} left, until {at} · {one_line(clean(reason), 200)}"

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
+from youbencha.events import StepProgress
 from youbencha.files import read_file, read_nofollow
 from youbencha.locks import lock_file
 from youbencha.process import Command, Limits, ProcessResult, Redactor, run
-from youbencha.progress import StepProgress
 from youbencha.user_dirs import cache_not_writable
 from youbencha.workspace.git import ALWAYS, GitFailed, as_options, bare_config, git, git_program, make_git_dir
 from youbencha.workspace.source import LOCAL_FORMAT, LOCAL_PREFIXES, Refs, RemoteUrl, from_listing, from_local

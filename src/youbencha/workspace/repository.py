@@ -17,8 +17,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
+from youbencha.events import StepProgress
 from youbencha.files import open_nofollow
-from youbencha.progress import StepProgress
 from youbencha.text import did_you_mean, first_few
 from youbencha.user_dirs import default_cache_dir
 from youbencha.workspace.changes import DIFF_OPTIONS, Entry, FileChange, StoredTree, entries_at, read_difference

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.progress import StepProgress
+from youbencha.events import StepProgress
 from youbencha.sandbox.docker.engine import Engine, EngineCause, EngineError, User
 from youbencha.sandbox.docker.mounts import HOME, Mount
 

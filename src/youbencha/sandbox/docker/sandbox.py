@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Unpack
 
 from youbencha.errors import YouBenchaError
-from youbencha.events import EventSink, WarningRaised
+from youbencha.events import EventSink, WarningRaised, notes_to
 from youbencha.process import Command, ProcessResult, RunOptions, run
 from youbencha.process.environment import LOCALE, select
-from youbencha.progress import notes_to
 from youbencha.sandbox.base import ForwardedPort
 from youbencha.sandbox.docker import ownership
 from youbencha.sandbox.docker.channel import SocketDir, init_program

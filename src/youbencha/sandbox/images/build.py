@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import youbencha
 from youbencha.errors import YouBenchaError
-from youbencha.progress import StepProgress
+from youbencha.events import StepProgress
 from youbencha.sandbox.docker import ownership
 from youbencha.sandbox.docker.engine import CONNECTION_CAUSES, Engine, EngineCause, EngineError, connect
 from youbencha.sandbox.docker.image import ensure_image

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
 import youbencha
-from youbencha.progress import StepProgress
+from youbencha.events import StepProgress
 from youbencha.sandbox.toolbox.portable import PortableCli
 
 _EXECUTABLE = 0o111

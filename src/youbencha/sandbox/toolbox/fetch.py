@@ -16,8 +16,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from youbencha.errors import YouBenchaError
+from youbencha.events import StepProgress
 from youbencha.process import Command, Limits, ProcessResult, run
-from youbencha.progress import StepProgress
 from youbencha.sandbox.toolbox.installed import bytes_under
 
 DOWNLOAD_S = 30 * 60.0

@@ -15,9 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from youbencha.errors import YouBenchaError
+from youbencha.events import StepProgress
 from youbencha.locks import LockFile, lock_file
 from youbencha.process import find_executable
-from youbencha.progress import StepProgress
 from youbencha.sandbox.toolbox.catalogue import (
     AgentRequest,
     CatalogueEntry,

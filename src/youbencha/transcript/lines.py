@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from youbencha.events import (
     AssistantText,
     CompletionRefused,
     EvaluatorFinished,
     Event,
-    EventSink,
     GuidanceGiven,
     IterationEnded,
     IterationStarted,
@@ -35,9 +33,9 @@ from youbencha.events import (
     WarningRaised,
     WorkspaceReady,
 )
-from youbencha.text import format_count, format_duration, format_usd, one_line, plural, visible
+from youbencha.text import format_count, format_duration, format_usd, one_line, plural, time_of_day, visible
 
-MOST_CHARACTERS = 100
+MAX_TEXT_CHARS = 100
 
 _MAIN_ARGUMENTS = ("command", "file_path", "path", "pattern", "url", "query", "description", "prompt")
 """The first of these that a tool call has is shown."""
@@ -66,7 +64,7 @@ _OUTCOMES = {
 """Of an iteration, and of a loop; the others are failures."""
 
 _RATE_LIMITS = {"rejected": "the usage limit is reached", "allowed_warning": "the usage limit is near"}
-_LONGEST_WHOLE_TEXT = 20_000
+_MAX_WHOLE_TEXT_CHARS = 20_000
 
 _GATEWAY = {
     "budget_exceeded": "request refused: the budget is spent",
@@ -91,22 +89,6 @@ MAX_REASON_CHARS = 500
 N = TypeVar("N", int, float)
 
 
-class StepProgress(Protocol):
-    """Reports the steps of a long operation."""
-
-    def __call__(self, step: str, detail: str = "", /) -> object:
-        """Called when a step begins, and again with its progress."""
-
-
-def step_text(step: str, detail: str) -> str:
-    return f"{step} ... {detail}" if detail else step
-
-
-def notes_to(on_event: EventSink) -> StepProgress:
-    """Return a `StepProgress` that makes each report a `ProgressNote`."""
-    return lambda step, detail="", /: on_event(ProgressNote(text=step_text(step, detail)))
-
-
 class Line(NamedTuple):
     mark: str
     style: str
@@ -118,17 +100,17 @@ class Line(NamedTuple):
         return " ".join(part for part in (self.mark, self.head, self.text) if part)
 
 
-def line_of(event: Event, inside: Path | None = None) -> Line | None:
+def event_line(event: Event, inside: Path | None = None) -> Line | None:
     """Return the line for an event, without escape sequences; None if it is not shown."""
     prefix = f"{inside}{os.sep}" if inside else ""
-    line = _line_of(event, lambda text: _short(text, prefix))
+    line = _line(event, lambda text: _short(text, prefix))
     if line is None:
         return None
     # Names are an agent's own words, too: of its tools and its model, and any of a recording.
-    return line._replace(head=one_line(line.head), text=one_line(line.text, _LONGEST_WHOLE_TEXT))
+    return line._replace(head=one_line(line.head), text=one_line(line.text, _MAX_WHOLE_TEXT_CHARS))
 
 
-def _line_of(event: Event, short: Callable[[str], str]) -> Line | None:
+def _line(event: Event, short: Callable[[str], str]) -> Line | None:
     match event:
         case PhaseStarted(phase=phase, detail=detail):
             return Line("▸", "bold", _PHASES.get(phase, phase), short(detail))
@@ -156,13 +138,13 @@ def _line_of(event: Event, short: Callable[[str], str]) -> Line | None:
             return Line("!", "yellow", "", f"model request failed ({status or 'no answer'}){which}")
         case RateLimitSeen(status=status, resets_at=resets_at) if status != "allowed":
             limit = _RATE_LIMITS.get(status or "", "the provider limits the rate")
-            return Line("!", "yellow", "", limit + ("" if resets_at is None else f", until {clock_time(resets_at)}"))
+            return Line("!", "yellow", "", limit + ("" if resets_at is None else f", until {time_of_day(resets_at)}"))
         case WarningRaised(message=message):
             return Line("!", "yellow", "", f"warning: {short(message)}")
-    return _line_of_loop(event, short)
+    return _loop_line(event, short)
 
 
-def _line_of_loop(event: Event, short: Callable[[str], str]) -> Line | None:
+def _loop_line(event: Event, short: Callable[[str], str]) -> Line | None:
     match event:
         case LoopStarted(first_iteration=first):
             head = "loop" if first == 1 else f"loop, continued with iteration {first}"
@@ -204,7 +186,7 @@ def _words(name: str) -> str:
 
 
 def _agent(backend: str, model: str | None) -> str:
-    return one_line(f"{backend} {model or ''}", MOST_CHARACTERS)
+    return one_line(f"{backend} {model or ''}", MAX_TEXT_CHARS)
 
 
 def _limits(loop: LoopStarted) -> tuple[str | None, ...]:
@@ -241,15 +223,10 @@ def loop_totals(ended: LoopEnded) -> tuple[str | None, ...]:
     )
 
 
-def clock_time(seconds: float) -> str:
-    """Format a moment as the time of day here."""
-    return time.strftime("%H:%M:%S", time.localtime(seconds))
-
-
 def whole_lines(text: str) -> list[str]:
     """Return all lines of a text, where there is room for them. Of one that is rewritten, its last state."""
-    lines = [line.rstrip("\r").rpartition("\r")[2] for line in text[:_LONGEST_WHOLE_TEXT].split("\n")]
-    return [visible(line).rstrip() for line in lines] + (["…"] if len(text) > _LONGEST_WHOLE_TEXT else [])
+    lines = [line.rstrip("\r").rpartition("\r")[2] for line in text[:_MAX_WHOLE_TEXT_CHARS].split("\n")]
+    return [visible(line).rstrip() for line in lines] + (["…"] if len(text) > _MAX_WHOLE_TEXT_CHARS else [])
 
 
 def main_argument(arguments: Mapping[str, Any]) -> str:
@@ -266,8 +243,8 @@ def main_argument(arguments: Mapping[str, Any]) -> str:
 
 def _short(text: str, prefix: str) -> str:
     """One line without escape sequences, with paths below `prefix` shortened."""
-    text = text[: 20 * MOST_CHARACTERS]
-    return one_line(text.replace(prefix, "") if prefix else text, MOST_CHARACTERS)
+    text = text[: 20 * MAX_TEXT_CHARS]
+    return one_line(text.replace(prefix, "") if prefix else text, MAX_TEXT_CHARS)
 
 
 @dataclass
@@ -324,7 +301,7 @@ class Progress:
                 self.cache_read_tokens = _newer(event.cache_read_tokens, self.cache_read_tokens)
                 self.cache_creation_tokens = _newer(event.cache_creation_tokens, self.cache_creation_tokens)
                 self.cost_usd = event.cost_usd if event.cost_usd is not None else self.cost_usd
-        line = line_of(event, self.inside)
+        line = event_line(event, self.inside)
         return None if line is None else self._completed(event, line)
 
     def _completed(self, event: Event, line: Line) -> Line:
