@@ -37,9 +37,9 @@ from youbencha.workspace.repository import COMMIT_ID
 from youbencha.workspace.source import read_source
 
 RUBRIC = "agentic-judge:rubric"
-_LONGEST_TASK = 1_000_000
-_TASK_BYTES = 4 * _LONGEST_TASK
-_LARGEST_NAMED_FILE = 1_000_000
+_MAX_TASK_CHARS = 1_000_000
+_TASK_BYTES = 4 * _MAX_TASK_CHARS
+_MAX_NAMED_FILE_BYTES = 1_000_000
 _PLACEHOLDER = "The task."
 """Its text, until it is read."""
 
@@ -92,11 +92,11 @@ def _secrets(arena: Arena, path: Path) -> dict[str, str]:
 def check_arena(arena: Arena, host: Host) -> None:
     """Check every orchestrator and task, but not whether repositories and scripts exist. Raises one ConfigError."""
     spec, choices = arena.spec, PlanChoices(resolve_env=False, require_scripts=False)
-    pairs = [(each, spec.tasks[0]) for each in arena.orchestrators]
-    pairs += [(arena.orchestrators[0], each) for each in spec.tasks]
+    pairs = [(orchestrator, spec.tasks[0]) for orchestrator in arena.orchestrators]
+    pairs += [(arena.orchestrators[0], task) for task in spec.tasks]
     problems = ArenaProblems(arena)
     for orchestrator, task in pairs:
-        _planned(arena, host, orchestrator, FoundTask(task), choices, problems)
+        _plan_trial(arena, host, orchestrator, FoundTask(task), choices, problems)
     problems.raise_if_any()
 
 
@@ -138,7 +138,7 @@ async def plan_arena(
     digests: dict[str, str | None] = {}
     for task in tasks:
         for orchestrator in chosen.orchestrators:
-            plan = _planned(arena, host, orchestrator, task, choices, problems)
+            plan = _plan_trial(arena, host, orchestrator, task, choices, problems)
             if plan is None:
                 continue
             await _check_repository_files(arena, orchestrator, task, plan, problems)
@@ -151,7 +151,7 @@ async def plan_arena(
             cells.append(replace(cell, commit_files=files_read))
     problems.raise_if_any()
     trials = choices.trials or arena.spec.trials
-    names = {each.name for each in chosen.orchestrators}
+    names = {orchestrator.name for orchestrator in chosen.orchestrators}
     baselines = {name: baseline for name, baseline in arena.baselines().items() if {name, baseline} <= names}
     return Matrix(cells=tuple(cells), trials=trials, baselines=baselines)
 
@@ -188,10 +188,10 @@ def _check_variables(arena: Arena, env: Mapping[str, str], entries: Sequence[Orc
 async def _find_tasks(arena: Arena, host: Host, tasks: Sequence[TaskSpec], progress: StepProgress) -> list[FoundTask]:
     """Resolve the tags of all tasks and read their descriptions."""
     problems: list[Problem] = []
-    found = await asyncio.gather(*(_find_task(arena, host, task, progress, problems) for task in tasks))
+    resolved = await asyncio.gather(*(_find_task(arena, host, task, progress, problems) for task in tasks))
     if problems:
         raise ConfigError("TASK_UNUSABLE", "The tasks", arena.document.error(problems).problems, verb="have")
-    return [task for task in found if task is not None]
+    return [task for task in resolved if task is not None]
 
 
 async def _find_task(
@@ -205,13 +205,13 @@ async def _find_task(
             tag = getattr(task, key)
             commits[key] = await repository.find(tag) if tag else None
         key = "prompt_file"
-        text = task.prompt or _text_of(await repository.read_file(task.prompt_file, _TASK_BYTES), task.prompt_file)
+        text = task.prompt or _decode_task(await repository.read_file(task.prompt_file, _TASK_BYTES), task.prompt_file)
     except YouBenchaError as error:
         message = f"task {task.key}, tag {task.tag}: {error.message}"
         problems.append(arena.document.problem(arena.path_to(task, key), message, error.hint))
         return None
-    found = FoundTask(task, text, repository.commit, commits["validation_tag"], commits["reference_tag"])
-    return found._replace(repository=repository)
+    resolved = FoundTask(task, text, repository.commit, commits["validation_tag"], commits["reference_tag"])
+    return resolved._replace(repository=repository)
 
 
 async def _check_repository_files(
@@ -221,7 +221,7 @@ async def _check_repository_files(
     assert task.repository is not None
     for option, name in repository_files(plan.case.agent, arena.directory):
         try:
-            await task.repository.read_file(name, _LARGEST_NAMED_FILE)
+            await task.repository.read_file(name, _MAX_NAMED_FILE_BYTES)
         except YouBenchaError as error:
             message = f"there is no file {arena.directory / name}, and none for task {task.spec.key}: {error.message}"
             problems.add_at(arena.path_to(orchestrator, "config", option), message, error.hint)
@@ -238,18 +238,18 @@ async def _open(arena: Arena, host: Host, task: TaskSpec, progress: StepProgress
     return await opened(branch=None, commit=task.tag)
 
 
-def _text_of(content: bytes, name: str) -> str:
+def _decode_task(content: bytes, name: str) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise YouBenchaError("TASK_UNUSABLE", f"{name} is not UTF-8 at byte {error.start}.") from error
-    if not text.strip() or len(text) > _LONGEST_TASK:
-        fault = "contains only white space" if not text.strip() else f"is longer than {_LONGEST_TASK:,} characters"
+    if not text.strip() or len(text) > _MAX_TASK_CHARS:
+        fault = "contains only white space" if not text.strip() else f"is longer than {_MAX_TASK_CHARS:,} characters"
         raise YouBenchaError("TASK_UNUSABLE", f"{name} {fault}.")
     return text
 
 
-def _planned(
+def _plan_trial(
     arena: Arena,
     host: Host,
     orchestrator: OrchestratorSpec,
@@ -257,7 +257,7 @@ def _planned(
     choices: PlanChoices,
     problems: ArenaProblems,
 ) -> Plan | None:
-    """The plan of a trial; None if there are problems, which are added."""
+    """Plan a trial. Returns None if there are problems, which are added."""
     try:
         case = _test_case(arena, host, orchestrator, task, choices)
         options = PlanOptions(resolve_env=choices.resolve_env)

@@ -29,10 +29,10 @@ from youbencha.workspace.trees import remove_tree
 
 NOTHING, REFERENCE = "nothing", "reference"
 THRESHOLD = 0.1
-"""Scores above it are worth a warning, if they are for doing nothing."""
+"""A higher score for doing nothing is worth a warning."""
 
 _GAIN = 1e-6
-_LARGEST = 64 * 1024 * 1024
+_MAX_BYTES = 64 * 1024 * 1024
 
 
 class CalibrationScore(NamedTuple):
@@ -45,7 +45,7 @@ class CalibrationScore(NamedTuple):
     """Whether it could be tried: a task may have nothing that this cheat can change."""
 
 
-def _described(score: CalibrationScore) -> str:
+def _describe(score: CalibrationScore) -> str:
     passed = "" if score.tests is None else f" ({score.tests:.0%} of the tests pass)"
     return f"{score.composite or 0:.2f}{passed}"
 
@@ -54,7 +54,7 @@ def _described(score: CalibrationScore) -> str:
 class TaskCalibration:
     task: str
     scores: dict[str, CalibrationScore] = field(default_factory=dict)
-    """Of doing nothing, of the reference solution if there is one, and of each way to cheat."""
+    """The scores of doing nothing, of the reference solution if there is one, and of each way to cheat."""
 
     @property
     def floor(self) -> float | None:
@@ -65,17 +65,17 @@ class TaskCalibration:
         return self.scores[REFERENCE].composite if REFERENCE in self.scores else None
 
     def warnings(self, threshold: float = THRESHOLD) -> list[str]:
-        """What is wrong with the task."""
-        found = [f"{name}: {score.problem}" for name, score in self.scores.items() if score.problem]
+        """Describe what is wrong with the task."""
+        problems = [f"{name}: {score.problem}" for name, score in self.scores.items() if score.problem]
         floor, ceiling = self.floor or 0.0, self.ceiling
         if floor > threshold:
-            found.append(f"doing nothing scores {_described(self.scores[NOTHING])}")
+            problems.append(f"doing nothing scores {_describe(self.scores[NOTHING])}")
         if ceiling is not None and ceiling < 1 - _GAIN:
-            found.append(f"the reference solution scores only {_described(self.scores[REFERENCE])}")
+            problems.append(f"the reference solution scores only {_describe(self.scores[REFERENCE])}")
         for name, score in self.scores.items():
             if name in CHEATS and (score.composite or 0) > floor + _GAIN:
-                found.append(f"{name} scores {_described(score)}, more than doing nothing")
-        return found
+                problems.append(f"{name} scores {_describe(score)}, more than doing nothing")
+        return problems
 
     def as_data(self, threshold: float = THRESHOLD) -> dict[str, Any]:
         return {
@@ -89,7 +89,7 @@ class TaskCalibration:
 def save_calibration(results: Path, tasks: Sequence[TaskCalibration], threshold: float = THRESHOLD) -> dict[str, Any]:
     """Write `calibration.json`, and return its content. Tasks that were not calibrated now stay as they are in it."""
     try:
-        known = json.loads(read_nofollow(results, CALIBRATION_FILE, _LARGEST))["tasks"]
+        known = json.loads(read_nofollow(results, CALIBRATION_FILE, _MAX_BYTES))["tasks"]
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         known = {}
     new = {task.task: task.as_data(threshold) for task in tasks}
@@ -133,7 +133,7 @@ async def _calibrate(
     limit = asyncio.Semaphore(parallel)
     tasks = {name: TaskCalibration(task=name) for name in plans}
 
-    async def one(task: str, name: str, patch: Path | None) -> None:
+    async def calibrate_one(task: str, name: str, patch: Path | None) -> None:
         score = CalibrationScore(None, None, applicable=False)
         if patch is not None:
             async with limit:
@@ -148,10 +148,10 @@ async def _calibrate(
         async with asyncio.TaskGroup() as group:
             for task, by_name in patches.items():
                 for name, patch in by_name.items():
-                    group.create_task(one(task, name, patch))
+                    group.create_task(calibrate_one(task, name, patch))
     order = [NOTHING, REFERENCE, *CHEATS]
-    for each in tasks.values():
-        each.scores = {name: each.scores[name] for name in order if name in each.scores}
+    for calibration in tasks.values():
+        calibration.scores = {name: calibration.scores[name] for name in order if name in calibration.scores}
     return list(tasks.values())
 
 
@@ -172,11 +172,11 @@ async def _patches(plan: Plan, host: Host, place: Path) -> dict[str, Path | None
         patches[REFERENCE] = place / "reference.patch"
         await repository.difference(await repository.find(reference), place / "reference.patch")
     for number, name in enumerate(CHEATS):
-        patches[name] = await _cheating(repository, name, place / str(number))
+        patches[name] = await _make_cheat(repository, name, place / str(number))
     return patches
 
 
-async def _cheating(repository: Repository, name: CheatName, place: Path) -> Path | None:
+async def _make_cheat(repository: Repository, name: CheatName, place: Path) -> Path | None:
     tree = place / "tree"
     tree.mkdir(parents=True)
     await repository.check_out(tree)

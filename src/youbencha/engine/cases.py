@@ -21,7 +21,7 @@ from youbencha.workspace import Repository
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._@+-]+")
-_LONGEST_NAME = 100
+_MAX_NAME_CHARS = 100
 
 
 class FoundCases(NamedTuple):
@@ -31,11 +31,11 @@ class FoundCases(NamedTuple):
 
 
 def find_cases(given: Sequence[Path]) -> FoundCases:
-    """The test cases: files, and all in directories, by name. Each once."""
+    """Find the test cases: files, and all in directories, by name. A file that is named twice counts once."""
     files: dict[Path, Path] = {}
     skipped: list[Path] = []
     for path in given:
-        inside = sorted(each for each in path.iterdir() if each.suffix in _SUFFIXES) if path.is_dir() else [path]
+        inside = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES) if path.is_dir() else [path]
         for file in inside:
             if path.is_dir() and not _is_test_case(file):
                 skipped.append(file)
@@ -126,7 +126,7 @@ def _cell(plan: Plan, task: str) -> Cell:
 
 
 def agent_name(plan: Plan) -> str:
-    """Such as `claude-code@2.1.325+opus`."""
+    """Return a name such as `claude-code@2.1.325+opus`."""
     agent = plan.case.agent
     version = f"@{agent.version}" if agent.version else ""
     model = plan.model or agent.config.get("model")
@@ -134,7 +134,7 @@ def agent_name(plan: Plan) -> str:
 
 
 def _task_names(plans: Sequence[Plan]) -> dict[Path | None, str]:
-    """A name for each file: that of the test case, as the name of a directory."""
+    """Return a name for each file: that of the test case, as the name of a directory."""
     names: dict[Path | None, str] = {}
     given: dict[str, Path | None] = {}
     for plan in plans:
@@ -159,4 +159,4 @@ def _candidates(name: str) -> Iterator[str]:
 
 
 def _as_name(text: str) -> str:
-    return _NOT_IN_NAMES.sub("-", text).strip("-._@+")[:_LONGEST_NAME] or "task"
+    return _NOT_IN_NAMES.sub("-", text).strip("-._@+")[:_MAX_NAME_CHARS] or "task"

@@ -93,9 +93,9 @@ class PlanDescription:
         return {
             "orchestrators": [
                 {**_orchestrator(cell), "baseline": self.matrix.baselines.get(cell.orchestrator)}
-                for cell in _first_of(self.matrix.cells, "orchestrator")
+                for cell in _unique(self.matrix.cells, "orchestrator")
             ],
-            "tasks": [_task(cell) for cell in _first_of(self.matrix.cells, "task")],
+            "tasks": [_task(cell) for cell in _unique(self.matrix.cells, "task")],
             "trials_each": None if until_decided else self.matrix.trials,
             "trials": self.trials,
             "until_decided": until_decided.model_dump() if until_decided else None,
@@ -155,7 +155,7 @@ class PlanDescription:
             yield f"cost          {_expected_in_words(self.expected_cost)}"
 
     def _lines(self) -> Iterator[str]:
-        agents, tasks = _first_of(self.matrix.cells, "orchestrator"), _first_of(self.matrix.cells, "task")
+        agents, tasks = _unique(self.matrix.cells, "orchestrator"), _unique(self.matrix.cells, "task")
         rows = [(*_orchestrator_row(cell), self.matrix.baselines.get(cell.orchestrator, "-")) for cell in agents]
         yield table(_ORCHESTRATOR, rows, width=_WIDTH, right=("PER TRIAL",))
         yield ""
@@ -230,13 +230,13 @@ def _cap(cell: Cell, scope: Scope) -> Decimal | None:
 
 
 def _by_orchestrator(cells: Iterable[Cell]) -> list[list[Cell]]:
-    found: dict[str, list[Cell]] = {}
+    cells_by_agent: dict[str, list[Cell]] = {}
     for cell in cells:
-        found.setdefault(cell.orchestrator, []).append(cell)
-    return list(found.values())
+        cells_by_agent.setdefault(cell.orchestrator, []).append(cell)
+    return list(cells_by_agent.values())
 
 
-def _first_of(cells: Iterable[Cell], field: str) -> list[Cell]:
+def _unique(cells: Iterable[Cell], field: str) -> list[Cell]:
     first: dict[str, Cell] = {}
     for cell in cells:
         first.setdefault(getattr(cell, field), cell)

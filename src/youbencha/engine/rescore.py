@@ -30,11 +30,11 @@ from youbencha.workspace.trees import remove_tree
 
 _TRIAL = re.compile(r"trial-([1-9]\d{0,5})")
 LOGS = "rescore"
-_FROM_LOG: tuple[FlagKind, ...] = ("hidden_path", "solution_search", "network")
+_FLAGS_FROM_LOG: tuple[FlagKind, ...] = ("hidden_path", "solution_search", "network")
 """Signs in what the agent did, which a validation of its patch does not see."""
 
-_BY_VALIDATION: tuple[OutcomeName | None, ...] = ("solved", "unsolved", "verifier_error", None)
-"""Outcomes that the validation decides about. Others, such as a limit, stay."""
+_DECIDED_BY_VALIDATION: tuple[OutcomeName | None, ...] = ("solved", "unsolved", "verifier_error", None)
+"""Outcomes that the validation decides. Others, such as a limit, stay."""
 
 
 class RescoredTrial(NamedTuple):
@@ -82,7 +82,7 @@ async def rescore_run(
 
 
 def finished_trials(run: ArenaRun) -> Iterator[_Target]:
-    """The trials of a run that have a result and a patch."""
+    """Yield the trials of a run that have a result and a patch."""
     for path in sorted((run.path / TRIALS_DIR).glob("*/*/trial-*")):
         number = _TRIAL.fullmatch(path.name)
         if number is None or path.is_symlink() or not (path / PATCH_FILE).is_file():
@@ -101,15 +101,17 @@ def selection_for_trials(arena: Arena, keys: Sequence[TrialKey], tasks: tuple[st
     """
     wanted = select(arena.orchestrators, arena.spec.tasks, Selection(tasks=tasks)).tasks
     names, agents = {key.task for key in keys}, {key.orchestrator for key in keys}
-    found = tuple(task.key for task in wanted if {task.key, repo_key(task.repo)} & names)
-    return Selection(tuple(each.name for each in arena.orchestrators if each.name in agents), found) if found else None
+    chosen = tuple(task.key for task in wanted if {task.key, repo_key(task.repo)} & names)
+    orchestrators = tuple(agent.name for agent in arena.orchestrators if agent.name in agents)
+    return Selection(orchestrators, chosen) if chosen else None
 
 
 def find_cell(cells: Sequence[Cell], key: TrialKey) -> Cell | None:
-    """The cell of a trial; else any of its task. The original harness calls a task by the last part of its address."""
+    """Return the cell of a trial, or any of its task. The original harness names a task by the last part of its URL."""
     named = [cell for cell in cells if cell.task == key.task]
-    found = named or [cell for cell in cells if repo_key(cell.plan.case.repo) == key.task]
-    return next((cell for cell in found if cell.orchestrator == key.orchestrator), next(iter(found), None))
+    candidates = named or [cell for cell in cells if repo_key(cell.plan.case.repo) == key.task]
+    same_agent = (cell for cell in candidates if cell.orchestrator == key.orchestrator)
+    return next(same_agent, next(iter(candidates), None))
 
 
 async def _rescore(target: _Target, cells: Sequence[Cell], host: Host) -> RescoredTrial:
@@ -133,17 +135,17 @@ async def rescore_trial(directory: TrialDirectory, meta: TrialMeta, cell: Cell, 
     if result.status == "skipped":
         reason = result.error.message if result.error else result.message
         raise YouBenchaError("RESCORE_FAILED", reason, hint=f"The logs are in {logs}.")
-    meta = rescored(meta, result, cell)
+    meta = apply_scores(meta, result, cell)
     directory.replace_meta(meta)
     return meta
 
 
-def rescored(meta: TrialMeta, result: EvaluationResult, cell: Cell) -> TrialMeta:
-    """The result of a trial with new scores. The judges' score and what the agent's log shows stay."""
+def apply_scores(meta: TrialMeta, result: EvaluationResult, cell: Cell) -> TrialMeta:
+    """Return the result of a trial with new scores. The judges' score and the flags from the agent's log stay."""
     meta = without_zeros(meta)  # while it can still be recognised as a result of the original
     final = with_rubric(result.metrics, meta.scores.rubric)
-    seen = [flag for flag in meta.flags if flag.kind in _FROM_LOG]
-    decides = meta.outcome in _BY_VALIDATION
+    seen = [flag for flag in meta.flags if flag.kind in _FLAGS_FROM_LOG]
+    decides = meta.outcome in _DECIDED_BY_VALIDATION
     update: dict[str, object] = {
         "scores": final.scores,
         "composite_score": None if meta.valid is False and not decides else final.composite_score,

@@ -35,22 +35,22 @@ def select(orchestrators: Sequence[OrchestratorSpec], tasks: Sequence[TaskSpec],
     chosen = _matching(
         orchestrators,
         selection.orchestrators,
-        lambda wanted: [each for each in orchestrators if fnmatchcase(each.name, wanted)],
-        lambda wanted: _unknown("orchestrator", wanted, [each.name for each in orchestrators]),
+        lambda wanted: [agent for agent in orchestrators if fnmatchcase(agent.name, wanted)],
+        lambda wanted: _unknown("orchestrator", wanted, [agent.name for agent in orchestrators]),
     )
     by_name = _matching(
         tasks,
         selection.tasks,
-        lambda wanted: _tasks_called(tasks, wanted),
-        lambda wanted: _unknown("task", wanted, [each.key for each in tasks]),
+        lambda wanted: _tasks_named(tasks, wanted),
+        lambda wanted: _unknown("task", wanted, [task.key for task in tasks]),
     )
     by_category = _matching(
         tasks,
         selection.categories,
-        lambda wanted: [each for each in tasks if _is_in(each, wanted)],
+        lambda wanted: [task for task in tasks if _is_in(task, wanted)],
         lambda wanted: _unknown("category", wanted, _categories(tasks)),
     )
-    both = [each for each in by_name if each in by_category]
+    both = [task for task in by_name if task in by_category]
     if not both:
         raise YouBenchaError(
             "NOTHING_SELECTED",
@@ -66,19 +66,19 @@ def _matching(
     find: Callable[[str], Sequence[Entry]],
     unknown: Callable[[str], YouBenchaError],
 ) -> list[Entry]:
-    """The entries that one of the filters matches; all if there is none."""
+    """Return the entries that one of the filters matches; all if there is none."""
     filters = list(filters)
-    found: list[Entry] = []
+    selected: list[Entry] = []
     for wanted in filters:
         matching = find(wanted)
         if not matching:
             raise unknown(wanted)
-        found += matching
-    return [entry for entry in entries if entry in found] if filters else list(entries)
+        selected += matching
+    return [entry for entry in entries if entry in selected] if filters else list(entries)
 
 
-def _tasks_called(tasks: Sequence[TaskSpec], wanted: str) -> list[TaskSpec]:
-    """The tasks with that id; else with that alias, name or repository, or a repository that ends with it."""
+def _tasks_named(tasks: Sequence[TaskSpec], wanted: str) -> list[TaskSpec]:
+    """Return the tasks with that id; otherwise with that alias, name, repository, or end of a repository."""
     bare = _bare(wanted)
     ways: tuple[Callable[[TaskSpec], bool], ...] = (
         lambda task: task.key == wanted,
@@ -88,7 +88,8 @@ def _tasks_called(tasks: Sequence[TaskSpec], wanted: str) -> list[TaskSpec]:
         lambda task: bool(bare) and _bare(task.repo).endswith(f"/{bare}"),
         lambda task: bool(bare) and _bare(task.repo).endswith(bare),
     )
-    return next((found for matches in ways if (found := [task for task in tasks if matches(task)])), [])
+    matching = ([task for task in tasks if matches(task)] for matches in ways)
+    return next(filter(None, matching), [])
 
 
 def _bare(repo: str) -> str:
@@ -103,7 +104,7 @@ def _is_in(task: TaskSpec, wanted: str) -> bool:
 
 def _categories(tasks: Iterable[TaskSpec]) -> list[str]:
     given = sorted({task.category for task in tasks if task.category})
-    return [*given, *sorted({f"{each.partition('/')[0]}/*" for each in given if "/" in each})]
+    return [*given, *sorted({f"{category.partition('/')[0]}/*" for category in given if "/" in category})]
 
 
 def _unknown(kind: str, wanted: str, known: Sequence[str]) -> YouBenchaError:

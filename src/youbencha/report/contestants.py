@@ -91,19 +91,19 @@ class Pairs(NamedTuple):
 
 def find_pairs(results: Path, first: str | None = None, second: str | None = None) -> Pairs:
     """Find what two texts mean. Without the second: the baseline; without both: all that the latest run recorded."""
-    place = _Place(results)
+    resolver = _RunResolver(results)
     if first is None:
-        return Pairs(_recorded(place.latest), one_pair=False)
-    if second is not None and (everywhere := place.with_both(first, second)) is not None:
+        return Pairs(_recorded(resolver.latest), one_pair=False)
+    if second is not None and (everywhere := resolver.with_both(first, second)) is not None:
         pair = Pair(Contestant(everywhere, first), Contestant(everywhere, second))
-        note = f"{place.latest} does not have both: compared over all {plural(len(everywhere.runs), 'run')}."
+        note = f"{resolver.latest} does not have both: compared over all {plural(len(everywhere.runs), 'run')}."
         return Pairs((pair,), one_pair=True, notes=(f"{note[0].upper()}{note[1:]}",))
-    one = place.find(first)
+    one = resolver.find(first)
     if second is None:
         if isinstance(one, Source):
             return Pairs(_recorded(one), one_pair=False)
         return Pairs((Pair(one, _baseline(one)),), one_pair=True)
-    pairs = _paired(one, place.find(second))
+    pairs = _paired(one, resolver.find(second))
     for pair in pairs:
         if pair.first.orchestrator == pair.second.orchestrator and pair.first.source.runs == pair.second.source.runs:
             message = f"{one_line(first)} and {one_line(second)} are the same: {one_line(pair.first.written)}."
@@ -111,8 +111,8 @@ def find_pairs(results: Path, first: str | None = None, second: str | None = Non
     return Pairs(pairs, one_pair=len(pairs) == 1)
 
 
-class _Place:
-    """Where names are looked up."""
+class _RunResolver:
+    """Finds what users call runs and orchestrators."""
 
     def __init__(self, results: Path) -> None:
         self._results = results
@@ -201,7 +201,7 @@ def _baseline(contestant: Contestant) -> Contestant:
         raise YouBenchaError("COMPARISON_NO_BASELINE", message, hint=hint)
     if baseline not in source.names:
         message = f"{one_line(baseline)}, the baseline of {one_line(name)}, is not in {one_line(str(source))}."
-        hint = "Name another run's, as RUN:NAME; or run both in one run: `--reuse` takes over what there is already."
+        hint = "Name another run's, as RUN:NAME; or run both in one run: `--reuse` reuses existing results."
         raise YouBenchaError("COMPARISON_NO_BASELINE", message, hint=hint)
     return Contestant(source, baseline)
 

@@ -21,7 +21,7 @@ Score = Annotated[float, Field(ge=0, le=1)]
 CompositeScore = Annotated[float, Field(ge=0, le=1 + 1e-9)]
 """A weighted sum, which may be rounded to a little more than 1."""
 Amount = Annotated[float, Field(ge=0, le=1e12)]
-"""Of seconds or dollars."""
+"""Seconds or dollars."""
 Tokens = Annotated[int, Field(ge=0, le=10**15)]
 ExitReason = Literal[
     "completed", "gave_up", "timeout", "out_of_memory", "crashed", "budget_exceeded", "refused", "not_measured"
@@ -55,63 +55,88 @@ class Scores(Record):
     """Null: not measured."""
 
     tests: Score | None = None
+    """The share of tests that pass."""
     static_analysis: Score | None = None
+    """The score of linters."""
     hidden_tests: Score | None = None
+    """The share of hidden tests that pass."""
     agent_tests: Score | None = None
+    """The score of the agent's own tests."""
     coverage: Score | None = None
+    """The share of lines that tests cover."""
     code_metrics: Score | None = None
+    """The score of the size and complexity of the code."""
     rubric: Score | None = None
+    """The judge's score."""
 
 
 class IntegrityFlag(Record):
     """Something that an agent did, or that happened in its trial, to look at before trusting a score."""
 
     kind: FlagKind
+    """The kind of sign."""
     evidence: str
+    """Where it was seen."""
     severity: FlagSeverity = "note"
     """`evidence` of an attempt to cheat, or only a `note`, which honest work can also cause."""
 
 
 NOT_FAILED = ("killed", "interrupted")
-"""How an attempt ended that is repeated through no fault of the agent, the provider or the validation."""
+"""Outcomes of attempts that are repeated through no fault of the agent, the provider or the validation."""
 
 
 class AttemptInfo(Record):
     """One attempt of a trial. Those before the last failed for reasons other than the agent, or were killed."""
 
     number: Annotated[int, Field(ge=1)]
+    """Its number, from 1."""
     outcome: OutcomeName | Literal["killed", "interrupted"]
+    """How it ended."""
     reason: str = ""
+    """Why it ended so."""
     started_at: Timestamp | None = None
+    """When it began."""
     duration_s: Amount | None = None
+    """How long it took."""
     total_tokens: Tokens | None = None
+    """Tokens that it used, for budgets: null if there is a gateway, and only the agent knows."""
     cost_usd: Amount | None = None
-    """As tokens, null if only the agent knows what it used, although there is a gateway: budgets do not trust it."""
+    """Dollars that it cost, with its judges; null as `total_tokens`."""
     partial: bool = False
-    """Tokens and cost are lower bounds."""
+    """Whether tokens and cost are lower bounds."""
 
 
 class TrialIdentity(Record):
     """What exactly ran."""
 
     agent_hash: str
-    """Of everything that the agent's work depends on: its configuration, the task, limits, the sandbox."""
+    """Digest of everything that the agent's work depends on: its configuration, the task, limits, the sandbox."""
     validation_hash: str
-    """Of everything else that the scores depend on."""
+    """Digest of everything else that the scores depend on."""
     youbencha_version: str | None = None
+    """The version of youBencha."""
     agent_type: str | None = None
+    """The kind of agent."""
     agent_version: str | None = None
+    """The version of the agent's CLI."""
     agent_sha256: str | None = None
+    """The SHA-256 of its program."""
     model: str | None = None
+    """The model, as the agent reports it."""
     image: str | None = None
+    """The name of the image."""
     image_id: str | None = None
+    """The digest of the image."""
     task_commit: str | None = None
+    """The commit that the agent started from."""
     commit_files: Annotated[tuple[str, ...], Field(exclude_if=lambda files: not files)] = ()
     """Files of the task's commit that the agent reads on its own: its instructions, skills and settings."""
     validation_commit: str | None = None
+    """The commit that has the tests."""
     cpus: float | None = None
+    """The limit of CPUs; null if there is none."""
     memory: Count | None = None
-    """Bytes. Null: not limited."""
+    """The limit of memory in bytes; null if there is none."""
     changes: tuple[str, ...] = ()
     """Keys in which a variant differs from its orchestrator, such as `skills` and `config.effort`."""
     request_fingerprints: tuple[str, ...] | None = None
@@ -120,42 +145,63 @@ class TrialIdentity(Record):
 
 class TrialMeta(Record):
     orchestrator: str
+    """The agent, with its variant."""
     task: str
+    """The task."""
     trial: Annotated[int, Field(ge=1)]
+    """The number of the trial, from 1."""
     duration_s: Amount | None = None
+    """How long the agent ran."""
     exit_code: int | None = None
+    """The agent's exit code."""
     exit_reason: str | None = None
-    """One of `ExitReason`; the original has others, too."""
+    """Why the agent ended: one of `ExitReason`, or another one of the original."""
     scores: Scores = Scores()
+    """The single scores."""
     composite_score: CompositeScore | None = None
+    """The weighted sum of the scores; null if the agent was not measured."""
     total_tokens: Tokens | None = None
+    """Tokens of the attempt that counts."""
     input_tokens: Tokens | None = None
+    """Tokens that were sent, without those of caches."""
     output_tokens: Tokens | None = None
+    """Tokens that the model wrote."""
     cache_read_tokens: Tokens | None = None
+    """Tokens that were read from a cache."""
     cache_creation_tokens: Tokens | None = None
+    """Tokens that were written to a cache."""
     total_cost_usd: Amount | None = None
-    """Of the attempt that counts."""
+    """Dollars that the attempt that counts cost."""
     budget_exceeded: bool | None = None
+    """Whether a budget was exceeded."""
     usage_partial: bool | None = None
-    """Tokens and cost are lower bounds."""
+    """Whether tokens and cost are lower bounds."""
     reported: Usage | None = None
     """The agent's own count, if there is also a gateway's."""
     outcome: OutcomeName | None = None
+    """The class of the outcome."""
     valid: bool | None = None
-    """Whether the agent was measured. If not, the trial is in no score."""
+    """Whether the agent was measured. If not, the trial is excluded from scores."""
     reason: str | None = None
+    """Why the outcome is what it is."""
     category: str | None = None
+    """The category of the task."""
     all_attempts_cost_usd: Amount | None = None
-    """What was spent in all, on attempts that do not count, too. Null if one is unknown."""
+    """Dollars spent on all attempts, including those that do not count. Null if the cost of one is unknown."""
     attempts: tuple[AttemptInfo, ...] = ()
+    """All attempts; the last one counts."""
     flags: tuple[IntegrityFlag, ...] = ()
+    """What to look at before trusting the score."""
     identity: TrialIdentity | None = None
+    """What exactly ran."""
     reused_from: str | None = None
-    """The run that this result was taken over from."""
+    """The run that this result was reused from."""
     rerun: Annotated[bool, Field(exclude_if=lambda rerun: not rerun)] = False
     """Whether a run that this one reuses had a result of the same trial that was not valid."""
     started_at: Timestamp | None = None
+    """When the attempt that counts began."""
     completed_at: Timestamp | None = None
+    """When it ended."""
 
     @property
     def key(self) -> TrialKey:
@@ -179,7 +225,7 @@ class TrialMeta(Record):
 
     @property
     def flag_notes(self) -> tuple[IntegrityFlag, ...]:
-        """The flags that honest work can cause, too."""
+        """The flags that honest work can also cause."""
         return tuple(flag for flag in self.flags if flag.severity == "note")
 
 
@@ -187,10 +233,15 @@ class CellInfo(Record):
     """One orchestrator on one task."""
 
     orchestrator: str
+    """The agent, with its variant."""
     task: str
+    """The task."""
     category: str | None = None
+    """The category of the task."""
     agent_hash: str
+    """Digest of everything that the agent's work depends on."""
     validation_hash: str
+    """Digest of everything else that the scores depend on."""
     rerun: Annotated[tuple[int, ...], Field(exclude_if=lambda numbers: not numbers)] = ()
     """The numbers of the trials of which a run that this one reuses had a result that was not valid."""
 
@@ -201,33 +252,38 @@ class UntilDecided(Record):
     margin: Annotated[float, Field(gt=0, lt=1)]
     """Differences of scores within plus or minus this are called equivalent."""
     max_trials: Annotated[int, Field(ge=2)]
-    """Of the whole run."""
+    """How many trials the whole run has at most."""
 
 
 class RunInfo(Record):
     """What a run consists of. Written before anything runs."""
 
     format: int = RUN_FORMAT
+    """The version of this format."""
     youbencha_version: str
+    """The version of youBencha."""
     created_at: Timestamp
+    """When the run began."""
     config_file: str | None = None
+    """The configuration file."""
     config_hash: str | None = None
     """SHA-256 of the configuration file."""
     selection: dict[str, Any] = Field(default_factory=dict)
     """The options that chose orchestrators and tasks."""
     trials: Annotated[int, Field(ge=1)]
-    """Of each orchestrator on each task."""
+    """How many trials each orchestrator has on each task."""
     cells: tuple[CellInfo, ...]
+    """Each orchestrator on each task."""
     baselines: dict[str, str] = Field(default_factory=dict)
-    """What each orchestrator and variant is compared with, if with anything."""
+    """The baseline of each orchestrator and variant that has one."""
     until_decided: UntilDecided | None = None
-    """Set if the trials end as soon as every comparison is decided. Then `trials` is the most that can be needed."""
+    """Set if the trials end as soon as every comparison is decided. Then `trials` is an upper limit."""
     options: dict[str, Any] = Field(default_factory=dict)
     """How the trials run, which does not affect their results."""
 
     @property
     def total(self) -> int:
-        """How many trials there are, at most."""
+        """How many trials there are at most."""
         return self.until_decided.max_trials if self.until_decided else len(self.cells) * self.trials
 
 

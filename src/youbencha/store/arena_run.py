@@ -44,7 +44,7 @@ class ArenaRun:
         return self.path.name
 
     def info(self) -> RunInfo:
-        """Read `run.json`."""
+        """Read `run.json`. Raises `RUN_INVALID`."""
         try:
             info = read_run_info(self.path)
         except OSError as error:
@@ -165,10 +165,10 @@ def make_results(results: Path) -> Path:
     runs = results / RUNS_DIR
     if not runs.is_dir():
         if results.exists() and (not results.is_dir() or any(results.iterdir())):
-            found = "contains something other than results of youBencha" if results.is_dir() else "is not a directory"
+            problem = "contains something other than results of youBencha" if results.is_dir() else "is not a directory"
             raise YouBenchaError(
                 "RESULTS_NOT_OURS",
-                f"{results} {found}.",
+                f"{results} {problem}.",
                 hint="Choose another directory with `--results` or `results.dir`, or empty this one.",
             )
         runs.mkdir(parents=True, exist_ok=True)

@@ -37,43 +37,60 @@ class TestCaseInfo(Record):
     __test__ = False  # its name makes pytest collect it
 
     name: str
+    """The name of the test case."""
     description: str = ""
+    """Its description."""
     config_file: str
+    """The path of its file."""
     config_hash: Unmasked
     """SHA-256 of the configuration with every reference resolved and every variable substituted."""
     repo: str | None = OPTIONAL
-    """Without credentials. `yb eval` has a directory instead."""
+    """The repository, without credentials. `yb eval` has a directory instead."""
     branch: str | None = OPTIONAL
+    """The branch that was checked out."""
     commit: Unmasked | None = OPTIONAL
     """The full id of the commit that the agent started from."""
     expected_branch: str | None = OPTIONAL
+    """The branch with the expected result."""
     directory: str | None = OPTIONAL
-    """What `yb eval` evaluated."""
+    """The directory that `yb eval` evaluated."""
     expected_directory: str | None = OPTIONAL
+    """The directory that it was compared with."""
 
 
 class Environment(Record):
     os: str
+    """The operating system and its release."""
     python_version: Unmasked
+    """The version of the Python that ran youBencha."""
     workspace_dir: str
+    """The run directory."""
 
 
 class RunExecution(Record):
     started_at: Timestamp
+    """When the run began."""
     completed_at: Timestamp
+    """When these results were written."""
     duration_ms: Count
+    """The time between the two."""
     youbencha_version: Unmasked
+    """The version of youBencha."""
     environment: Environment
+    """The machine that it ran on."""
     interrupted: bool = False
+    """Whether the run was interrupted."""
     complete: bool = True
-    """False in results that were written before the run was finished."""
+    """Whether the run was finished when these results were written."""
     phases_ms: dict[Unmasked, Count] = Field(default_factory=dict)
-    """How long each phase took: checkout, pre_execution, agent, freeze, evaluation, post_evaluation."""
+    """The duration of each phase: checkout, pre_execution, agent, freeze, evaluation, post_evaluation."""
 
 
 class ModelUse(Record):
     requests: Count
+    """How many requests went to the model."""
     usage: Usage
+    """Their tokens and cost."""
 
 
 class UsageDifference(Record):
@@ -88,25 +105,34 @@ class UsageDifference(Record):
 
 class BudgetReport(Record):
     cap_usd: float | None = None
+    """The cap in dollars; null if there is none."""
     cap_tokens: Count | None = None
+    """The cap in tokens; null if there is none."""
     spent_usd: float = 0.0
+    """Dollars spent."""
     spent_tokens: Count = 0
+    """Tokens spent."""
     unsure_usd: float = 0.0
     """What interrupted calls may have cost beyond what was measured. Counts against the cap."""
     unsure_tokens: Count = 0
+    """As `unsure_usd`, in tokens."""
     exceeded: bool = False
     """Whether more was spent than a cap allows, or the gateway refused a request because of one."""
     reason: str | None = None
     """Why a request was refused: which cap is spent, and by how much. Null if none was."""
     refused_by: str | None = None
-    """Whose cap that is: the agent's in this trial, that of all its trials, or the run's."""
+    """Whose cap refused it: the agent's in this trial, that of all its trials, or the run's."""
 
 
 class CassetteReport(Record):
     dir: str
+    """The directory of the cassette."""
     mode: Literal["record", "replay", "auto"]
+    """What was done with it."""
     replayed: Count = 0
+    """Requests that were answered from the cassette."""
     recorded: Count = 0
+    """Requests that were recorded."""
     unmatched: Count = 0
     """Requests without a recorded answer."""
     mismatches: tuple[str, ...] = ()
@@ -117,20 +143,21 @@ class GatewayReport(Record):
     """The agent's requests through the gateway. Those of evaluators are in the evaluators' `usage`."""
 
     type: Literal["builtin", "litellm"]
+    """The kind of gateway."""
     ledger: str
-    """Relative to the artifacts directory: one line for each request."""
+    """The file with one line for each request, relative to the artifacts directory."""
     requests: Count = 0
     """All requests, including refused ones."""
     failed: Count = 0
-    """Answered with an error, or interrupted."""
+    """Requests that were answered with an error, or interrupted."""
     rate_limited: Count = 0
-    """Answered with 429 or 529."""
+    """Requests that were answered with 429 or 529."""
     refused: Count = 0
-    """By a budget."""
+    """Requests that a budget refused."""
     provider_wait_ms: Count = 0
     """How long the agent waited at the provider's request, or for an answer that never began."""
     circuit_opened: bool = False
-    """The provider failed so often in a row that the gateway stopped sending requests."""
+    """Whether the gateway stopped sending requests, because the provider failed repeatedly."""
     provider_failure: str | None = None
     """How the agent's calls since its last answer failed. Null if there are none: then the provider is not to blame."""
     provider_silent_ms: Count | None = None
@@ -142,102 +169,136 @@ class GatewayReport(Record):
     unpriced: str | None = None
     """Why requests were refused: there is a cap in dollars, and the model's price is unknown."""
     usage: Usage | None = None
+    """Tokens and cost of the requests."""
     prices: str | None = None
     """The source of the prices: the list and its version, and how many the configuration adds."""
     paid_usd: float | None = None
     """The part of `usage.cost_usd` that was really paid: replayed answers are free. Null if a price is unknown."""
     models: dict[str, ModelUse] = Field(default_factory=dict)
+    """Requests and usage of each model."""
     reported: Usage | None = None
-    """As the agent reported it."""
+    """The agent's own count."""
     difference: UsageDifference | None = None
+    """The difference between the gateway's and the agent's count."""
     budget: BudgetReport | None = None
-    """Null without a cap."""
+    """The budget; null without a cap."""
     cassette: CassetteReport | None = None
+    """The recording that was made or replayed."""
     request_fingerprints: tuple[str, ...] | None = None
-    """Of what the requests asked for: the model, its parameters, the system prompt, the tools, and what the main
-    conversation began with. Without what differs in every run. Null: not known."""
+    """Digests of what the requests asked for: the model, its parameters, the system prompt, the tools, and the start of
+    the main conversation, without what differs in every run. Null if unknown."""
 
 
 class DeniedHost(Record):
     """A host that the agent tried to reach, and that is not in the allowlist."""
 
     host: str
-    """With its port, unless that is 80 or 443."""
+    """Its name, with the port unless that is 80 or 443."""
     attempts: Annotated[int, Field(ge=1)]
+    """How often the agent tried."""
     first_at: Timestamp
+    """When it first tried."""
 
 
 class SandboxReport(Record):
     """Where the agent ran."""
 
     type: Unmasked
+    """The kind of sandbox: local or docker."""
     image: str | None = None
+    """The name of the image."""
     image_id: str | None = None
     """The digest of the image that was run."""
     image_digest: str | None = None
     """The digest in the registry; null for an image that was built locally."""
     engine: str | None = None
+    """The container engine and its version."""
     network: str | None = None
+    """The network mode."""
     allowlist: tuple[str, ...] = ()
     """Hosts that the agent could reach besides the gateway."""
     denied: tuple[DeniedHost, ...] | None = None
-    """Others that it tried to reach. Null: not known, because there was no allowlist."""
+    """Other hosts that it tried to reach. Null if unknown, because there was no allowlist."""
     cpus: float | None = None
-    """The limit. Null: not limited, as `memory`."""
+    """The limit of CPUs; null if there is none."""
     memory: Count | None = None
-    """Bytes."""
+    """The limit of memory in bytes; null if there is none."""
     fresh_home: bool | None = None
     """Whether the agent had a new home directory, without the user's settings."""
 
 
 class AgentRun(Record):
     type: Unmasked
+    """The kind of agent, such as claude-code."""
     agent_name: str | None = None
+    """The name of the agent definition that it used."""
     version: str | None = None
-    """Of the agent's CLI, as it reports it."""
+    """The version of the agent's CLI, as it reports it."""
     adapter_version: str | None = None
+    """The version of its adapter."""
     youbencha_log_path: str | None = OPTIONAL
-    """Relative to the artifacts directory, as all paths in the results."""
+    """The log file, relative to the artifacts directory as all paths in the results."""
     status: Status | None = OPTIONAL
-    """Absent if the agent was interrupted."""
+    """How the agent ended. Absent if it was interrupted."""
     exit_code: int | None = OPTIONAL
+    """Its exit code."""
     duration_ms: Count | None = None
+    """How long it ran."""
     model: str | None = None
+    """The model as the agent reports it; until then, as configured."""
     usage: Usage | None = None
-    """As the gateway metered it; without a gateway, or if nothing went through it, as the agent reported it."""
+    """Tokens and cost as the gateway metered them; as the agent reported them, if nothing went through a gateway."""
     gateway: GatewayReport | None = None
-    """Null if the agent reached its model directly."""
+    """The requests through the gateway. Null if the agent reached its model directly."""
     budget_exceeded: bool | None = None
-    """Null without a gateway."""
+    """Whether a budget was exceeded. Null without a gateway."""
     sandbox: SandboxReport | None = None
+    """Where it ran."""
     turns: Count | None = None
+    """How many turns it took."""
     tool_calls: Count | None = None
+    """How many tools it called."""
     tools_used: dict[str, Count] | None = None
+    """How often it called each tool."""
     errors: tuple[ErrorRecord, ...] = ()
+    """Why it failed."""
     warnings: tuple[ErrorRecord, ...] = ()
+    """What its adapter and youBencha noticed."""
 
 
 class Artifact(Record):
     type: str
+    """The kind of file."""
     path: str
+    """Relative to the artifacts directory."""
     description: str = ""
+    """What it contains."""
 
 
 class EvaluationError(Record):
     message: str
+    """What went wrong."""
     code: str | None = None
+    """The error code."""
     hint: str | None = None
+    """What to do about it."""
     stack_trace: str | None = OPTIONAL
+    """The stack trace."""
 
 
 class AssertionResult(Record):
     """One requirement, and whether it is met."""
 
     name: str
+    """The name of the requirement."""
     passed: bool
+    """Whether it is met."""
     expected: Any = None
+    """The value that was required."""
     actual: Any = None
+    """The value that was measured."""
     message: str = ""
+    """An explanation."""
 
 
 def _listed(assertions: Any) -> Any:
@@ -246,8 +307,9 @@ def _listed(assertions: Any) -> Any:
 
 def _by_name(assertions: Sequence[AssertionResult]) -> dict[str, Any]:
     written: dict[str, Any] = {}
-    for each in assertions:
-        written[f"{each.name} ({len(written) + 1})" if each.name in written else each.name] = each.model_dump()
+    for assertion in assertions:
+        name = assertion.name
+        written[f"{name} ({len(written) + 1})" if name in written else name] = assertion.model_dump()
     return written
 
 
@@ -268,49 +330,73 @@ class EvaluationResult(Record):
     """The result of one evaluator: `skipped` if it could not evaluate, with an `error` if it failed."""
 
     evaluator: Unmasked
+    """The name of the evaluator."""
     status: EvaluationStatus
+    """Its verdict."""
     metrics: dict[str, Any] = Field(default_factory=dict)
+    """What it measured."""
     message: str
+    """A summary in one line."""
     duration_ms: Count = 0
+    """How long it took."""
     timestamp: Timestamp
+    """When it ended."""
     assertions: Assertions = ()
+    """Its requirements, each with its verdict."""
     artifacts: tuple[Artifact, ...] = ()
+    """The files that it wrote."""
     error: EvaluationError | None = OPTIONAL
+    """Why it could not evaluate."""
     usage: Usage | None = None
-    """Of the evaluator itself, such as a judge; not part of the agent's usage."""
+    """Tokens and cost of the evaluator itself, such as a judge; not part of the agent's usage."""
     advisory: bool = False
     """Whether the verdict is only reported: the run may pass although this evaluator failed or was skipped."""
 
 
 class HookResult(Record):
     hook: Unmasked
-    """script, webhook, database."""
+    """The kind of hook: script, webhook or database."""
     status: HookStatus
+    """How it ended."""
     message: str
+    """A summary in one line."""
     duration_ms: Count
+    """How long it took."""
     timestamp: Timestamp
+    """When it ended."""
     metadata: dict[str, Any] = Field(default_factory=dict)
+    """Details, such as its output."""
     error: EvaluationError | None = OPTIONAL
+    """Why it failed."""
 
 
 class Hooks(Record):
     pre_execution: tuple[HookResult, ...] = ()
+    """The hooks before the agent."""
     post_evaluation: tuple[HookResult, ...] = ()
+    """The hooks after the evaluation."""
 
 
 class Summary(Record):
     total_evaluators: Count
+    """How many evaluators the test case has."""
     passed: Count
+    """How many passed."""
     failed: Count
+    """How many failed."""
     skipped: Count
+    """How many could not evaluate."""
     overall_status: OverallStatus
+    """The verdict of the run."""
 
 
 class Outcome(Record):
     name: OutcomeName
+    """The class of the outcome."""
     valid: bool
     """Whether this run measured the agent. If not, it must be excluded from scores."""
     reason: str
+    """Why it is that."""
     retry: bool = False
     """Whether another attempt may succeed."""
 
@@ -319,39 +405,60 @@ class Identity(Record):
     """What exactly ran."""
 
     run_id: str
+    """The name of the run."""
     youbencha_version: Unmasked
+    """The version of youBencha."""
     agent_type: Unmasked | None = None
+    """The kind of agent."""
     agent_version: str | None = None
+    """The version of the agent's CLI."""
     agent_executable: str | None = None
+    """The program that was started."""
     agent_sha256: Unmasked | None = None
+    """The SHA-256 of that program."""
     model: str | None = None
+    """The model, as the agent reports it."""
     task_commit: Unmasked | None = None
+    """The commit that the agent started from."""
     commit_files: Annotated[tuple[str, ...], Field(exclude_if=lambda files: not files)] = ()
     """Files of the task's commit that the agent reads on its own: its instructions, skills and settings."""
     config_hash: Unmasked
+    """As in `test_case`."""
 
 
 class ArtifactManifest(Record):
     agent_log: str | None = OPTIONAL
+    """The log of the agent."""
     diff: str | None = None
+    """What the agent changed."""
     agent_files: str | None = OPTIONAL
     """The directory with the files that the agent was given."""
     reports: tuple[str, ...] = ()
+    """The reports."""
     evaluator_artifacts: tuple[str, ...] = ()
+    """The files that evaluators wrote."""
     gateway: tuple[str, ...] = ()
     """The ledger, the mismatches of a replay, LiteLLM's log."""
 
 
 class ResultsBundle(Record):
     version: Unmasked = RESULTS_VERSION
+    """The version of this format."""
     test_case: TestCaseInfo
+    """The test case."""
     execution: RunExecution
+    """When and where it ran."""
     agent: AgentRun | None = OPTIONAL
-    """Absent for `yb eval`."""
+    """The agent's run. Absent for `yb eval`."""
     evaluators: tuple[EvaluationResult, ...]
+    """The results of the evaluators."""
     summary: Summary
+    """The verdict."""
     outcome: Outcome | None
-    """Null before the run is finished, and for `yb eval`, which runs no agent."""
+    """The class of the outcome. Null before the run is finished, and for `yb eval`, which runs no agent."""
     identity: Identity
+    """What exactly ran."""
     hooks: Hooks = Hooks()
+    """The results of hooks."""
     artifacts: ArtifactManifest = ArtifactManifest()
+    """The files in the artifacts directory."""

@@ -79,17 +79,17 @@ def list_runs(roots: Iterable[Path], kinds: Sequence[RunKind] = get_args(RunKind
 
     Each path is a run itself, a workspace, a results directory, or a project with any of these in their usual places.
     """
-    found: dict[Path, StoredRun] = {}
+    stored: dict[Path, StoredRun] = {}
     for root in dict.fromkeys(path.absolute() for path in roots):
         if "run" in kinds:
             itself = _single_run(root) if (root / ARTIFACTS).is_dir() else None
             runs = [itself] if itself else runs_below(root)
-            found |= {run.path: run for run in runs}
+            stored |= {run.path: run for run in runs}
         if "arena" in kinds:
-            found |= {run.path: run for run in _arena_runs_below(root)}
+            stored |= {run.path: run for run in _arena_runs_below(root)}
         if "loop" in kinds:
-            found |= {run.path: run for run in _loops_below(root)}
-    return sorted(found.values(), reverse=True)
+            stored |= {run.path: run for run in _loops_below(root)}
+    return sorted(stored.values(), reverse=True)
 
 
 def find_run(which: str, roots: Sequence[Path], kinds: Sequence[RunKind] = get_args(RunKind)) -> StoredRun:

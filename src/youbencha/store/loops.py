@@ -78,9 +78,9 @@ class IterationRecord(Record):
     """Why that was not accepted."""
     gates: tuple[GateRecord, ...] = Field(default=(), strict=False)
     topics: tuple[str, ...] = Field(default=(), strict=False)
-    """Of the events that it published."""
+    """The topics of the events that it published."""
     output_hash: str | None = None
-    """Of its last text and of the tasks, to notice repetition."""
+    """A digest of its last text and of the tasks, to notice repetition."""
 
 
 class PendingEvent(NamedTuple):
@@ -111,7 +111,7 @@ class LoopOptions(Record):
 
 
 class LoopState(Record):
-    """The state of a loop, written before and after each iteration, so that `--continue` can go on."""
+    """The state of a loop, written before and after each iteration, so that `--continue` can resume it."""
 
     version: Literal[1] = STATE_VERSION
     loop_id: str
@@ -128,7 +128,7 @@ class LoopState(Record):
     last: IterationRecord | None = None
     """The record of the last one. It is written here first, so that one file decides whether an iteration has ended."""
     elapsed_ms: Count = 0
-    """Of all processes that ran this loop, without waiting for usage limits."""
+    """The time of all processes that ran this loop, excluding usage-limit waits."""
     cost_usd: float | None = None
     consecutive_failures: Count = 0
     escalation: Count = 0
@@ -145,7 +145,7 @@ class LoopState(Record):
     """Events for the next iterations."""
     seen_topics: tuple[str, ...] = Field(default=(), strict=False)
     activations: dict[str, int] = Field(default_factory=dict)
-    """Of each hat."""
+    """How often each hat was active."""
     guidance: tuple[str, ...] = Field(default=(), strict=False)
     guidance_offset: Count = 0
     """How many bytes of the file that `ralph guide` writes have been read."""

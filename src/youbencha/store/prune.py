@@ -125,8 +125,8 @@ def _died(path: Path) -> bool:
 
 
 def _remove(path: Path, private: list[Path], *, sources_only: bool) -> None:
-    for each in private:
-        remove_tree(each)
+    for directory in private:
+        remove_tree(directory)
     (remove_sources if sources_only else remove_tree)(path)
 
 

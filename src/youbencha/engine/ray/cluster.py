@@ -194,9 +194,9 @@ def _without_keys() -> Iterator[None]:
 async def _find_nodes(ray: Any) -> tuple[Node, ...]:
     """Return the nodes that have CPUs. Raises YouBenchaError if there are none, or if one of them cannot run trials."""
     nodes = tuple(
-        Node(each["NodeID"], each["NodeManagerHostname"], each["Resources"])
-        for each in ray.nodes()
-        if each["Alive"] and each["Resources"].get("CPU")
+        Node(node["NodeID"], node["NodeManagerHostname"], node["Resources"])
+        for node in ray.nodes()
+        if node["Alive"] and node["Resources"].get("CPU")
     )
     if not nodes:
         raise YouBenchaError("RAY_NO_NODES", "No node of the Ray cluster has a CPU for trials.", hint="Add a node.")
@@ -223,7 +223,7 @@ async def _check_versions(ray: Any, nodes: tuple[Node, ...]) -> None:
     ]
     try:
         async with asyncio.timeout(_NODES_DEADLINE_S):
-            found = await asyncio.gather(*probes)
+            versions = await asyncio.gather(*probes)
     except TimeoutError:
         message = f"Not every node of the Ray cluster answered within {_NODES_DEADLINE_S:.0f} s."
         raise YouBenchaError("RAY_UNREACHABLE", message, hint="`ray status` shows the nodes.") from None
@@ -231,7 +231,7 @@ async def _check_versions(ray: Any, nodes: tuple[Node, ...]) -> None:
         raise YouBenchaError("RAY_UNREACHABLE", f"A node of the Ray cluster failed: {error}") from error
     other = [
         f"{node.host} has {'no youBencha' if version is None else version}"
-        for node, version in zip(nodes, found, strict=True)
+        for node, version in zip(nodes, versions, strict=True)
         if version != __version__
     ]
     if other:
