@@ -28,8 +28,8 @@ from youbencha.loop.plan import LoopOverrides, find_loop_file, plan_loop, read_o
 from youbencha.process import ProcessStartError, find_executable
 from youbencha.process.environment import HOME, PROGRAM, select
 from youbencha.sandbox.toolbox.catalogue import parse_request
+from youbencha.sandbox.toolbox.installed import ask_version, sort_key
 from youbencha.sandbox.toolbox.toolbox import Toolbox
-from youbencha.sandbox.toolbox.versions import ask_version, sort_key
 from youbencha.spec.loop import LoopSpec
 from youbencha.spec.loop_loader import LoopFile
 from youbencha.spec.settings import LoadedSettings, Settings, load_settings

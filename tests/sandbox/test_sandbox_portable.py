@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.toolbox.installed import InstalledAgent, Manifest, sha256_of, write_manifest
+from youbencha.sandbox.toolbox.installed import InstalledAgent, Manifest, file_sha256, write_manifest
 from youbencha.sandbox.toolbox.portable import portable_cli, portable_file
 from youbencha.sandbox.toolbox.toolbox import Toolbox
 
@@ -27,7 +27,7 @@ def install(root: Path, agent: str, version: str, executable: str, content: byte
         agent=agent,
         version=version,
         executable=executable,
-        sha256=sha256_of(path),
+        sha256=file_sha256(path),
         source="npm",
         package=agent,
         size_bytes=1,

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.toolbox.versions import is_version, newest_first, printed_version, wanted_version
+from youbencha.sandbox.toolbox.installed import is_version, newest_first, parse_version, printed_version
 
 ORDERED = [
     "2.1.0",
@@ -34,17 +34,17 @@ def test_versions_are_ordered_by_number() -> None:
 def test_paths_are_not_versions(text: str) -> None:
     assert not is_version(text)
     with pytest.raises(YouBenchaError) as caught:
-        wanted_version(text)
+        parse_version(text)
     assert caught.value.code == "AGENT_VERSION_INVALID"
 
 
 @pytest.mark.parametrize("text", [*ORDERED, "1.0.89-0", "0.86.3.dev12+g1a2b3c"])
 def test_published_versions_are_versions(text: str) -> None:
-    assert wanted_version(text) == text
+    assert parse_version(text) == text
 
 
 def test_latest_is_not_a_specific_version() -> None:
-    assert wanted_version("latest") is None
+    assert parse_version("latest") is None
 
 
 @pytest.mark.parametrize(

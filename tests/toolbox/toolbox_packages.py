@@ -19,7 +19,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from youbencha.sandbox.toolbox.installed import InstalledAgent, Manifest, sha256_of, write_manifest
+from youbencha.sandbox.toolbox.installed import InstalledAgent, Manifest, file_sha256, write_manifest
 from youbencha.sandbox.toolbox.toolbox import Toolbox
 
 SDK = "claude_agent_sdk"
@@ -47,7 +47,7 @@ def plant(toolbox: Toolbox, version: str) -> InstalledAgent:
         agent="claude-code",
         version=version,
         executable="claude",
-        sha256=sha256_of(executable),
+        sha256=file_sha256(executable),
         source="pypi",
         package="claude-agent-sdk==0.0.0",
         size_bytes=executable.stat().st_size,

@@ -19,7 +19,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.sandbox.images.build import RECIPES, build_image, list_images
 from youbencha.sandbox.toolbox.catalogue import parse_request
 from youbencha.sandbox.toolbox.installed import InstalledAgent
-from youbencha.sandbox.toolbox.toolbox import AgentOnPath, Toolbox, on_path, program_of
+from youbencha.sandbox.toolbox.toolbox import AgentOnPath, Toolbox, find_program, on_path
 from youbencha.text import UNKNOWN, table
 
 app = Commands(help="Install, list, verify and remove pinned versions of agent CLIs.")
@@ -96,7 +96,7 @@ def path(
 
     Example: `yb agents path claude-code`
     """
-    program = run_async(program_of(parse_request(agent)))
+    program = run_async(find_program(parse_request(agent)))
     if program is None:
         hint = f"Install it: `yb agents install {agent}`."
         raise YouBenchaError("AGENT_NOT_INSTALLED", f"{agent} is neither on PATH nor in the toolbox", hint=hint)

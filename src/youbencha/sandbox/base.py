@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Unpack
+from typing import NamedTuple, Protocol, Unpack
 
-if TYPE_CHECKING:
-    from youbencha.process import Command, ProcessResult, RunOptions
-    from youbencha.store.bundle import SandboxReport
-
+from youbencha.process import Command, ProcessResult, RunOptions
+from youbencha.store.bundle import SandboxReport
 
 GATEWAY_PORT = 4000
 """The gateway's port in a container, as in Thunderdome. The gateway must answer there before a program starts."""

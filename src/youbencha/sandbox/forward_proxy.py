@@ -15,14 +15,12 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 from youbencha.sandbox.base import ForwardedPort
+from youbencha.store.bundle import DeniedHost
 from youbencha.text import iso_time
-
-if TYPE_CHECKING:
-    from youbencha.store.bundle import DeniedHost
 
 _DEFAULT_PORTS = (80, 443)
 _MAX_HEAD_BYTES = 64 * 1024
@@ -56,7 +54,7 @@ class Allowlist:
 
     def __init__(self, entries: Iterable[str]) -> None:
         parts = (urlsplit(f"//{entry}") for entry in entries)
-        self._rules = [(_normal(each.hostname or ""), each.port) for each in parts]
+        self._rules = [(_normal(part.hostname or ""), part.port) for part in parts]
 
     def allows(self, to: Destination) -> bool:
         return any(
@@ -66,10 +64,10 @@ class Allowlist:
 
     def allows_address(self, address: str, port: int) -> bool:
         """Whether a name may lead to this address: a public one, or one that is listed itself."""
-        found: IPv4Address | IPv6Address = ip_address(address.partition("%")[0])
-        if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
-            found = found.ipv4_mapped
-        return (found.is_global and not found.is_multicast) or self.allows(Destination(str(found), port))
+        ip: IPv4Address | IPv6Address = ip_address(address.partition("%")[0])
+        if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:
+            ip = ip.ipv4_mapped
+        return (ip.is_global and not ip.is_multicast) or self.allows(Destination(str(ip), port))
 
 
 def _port_fits(rule: int | None, port: int) -> bool:
@@ -77,7 +75,7 @@ def _port_fits(rule: int | None, port: int) -> bool:
 
 
 def _normal(host: str) -> str:
-    """One spelling for each host."""
+    """Return one spelling for each host."""
     with contextlib.suppress(ValueError):
         return str(ip_address(host))
     return host.lower().rstrip(".")
@@ -168,8 +166,6 @@ class ForwardProxy:
         return {**variables, **{name.lower(): value for name, value in variables.items()}}
 
     def denied(self) -> tuple[DeniedHost, ...]:
-        from youbencha.store.bundle import DeniedHost
-
         return tuple(
             DeniedHost(host=host, attempts=attempts, first_at=iso_time(first))
             for host, (attempts, first) in self._denied.items()
@@ -234,7 +230,7 @@ class ForwardProxy:
 
 
 def _look_up(to: Destination) -> list[str]:
-    return [str(found[4][0]) for found in socket.getaddrinfo(to.host, to.port, type=socket.SOCK_STREAM)]
+    return [str(answer[4][0]) for answer in socket.getaddrinfo(to.host, to.port, type=socket.SOCK_STREAM)]
 
 
 async def _exchange(request: ProxyRequest, client: _Connection, server: _Connection) -> None:

@@ -8,14 +8,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack
+from typing import Literal, NamedTuple, Unpack
 
+from youbencha.process import Command, ProcessResult, RunOptions, run
+from youbencha.sandbox.base import ForwardedPort
+from youbencha.store.bundle import SandboxReport
 from youbencha.user_dirs import TOOLBOX_VARIABLE, toolbox_dir
-
-if TYPE_CHECKING:
-    from youbencha.process import Command, ProcessResult, RunOptions
-    from youbencha.sandbox.base import ForwardedPort
-    from youbencha.store.bundle import SandboxReport
 
 _GITCONFIG = """\
 [user]
@@ -107,8 +105,6 @@ class HostSandbox:
     variables: Mapping[str, str] = MappingProxyType({})
 
     def report(self) -> SandboxReport:
-        from youbencha.store.bundle import SandboxReport
-
         return SandboxReport(type=self.kind, fresh_home=self.has_fresh_home)
 
     def environment(self, harness: Mapping[str, str]) -> dict[str, str]:
@@ -130,8 +126,6 @@ class HostSandbox:
         return None
 
     async def run(self, command: Command, **options: Unpack[RunOptions]) -> ProcessResult:
-        from youbencha.process import run
-
         return await run(command, **options)
 
     async def freeze(self) -> None:
@@ -192,9 +186,9 @@ def tool_homes(env: Mapping[str, str], home: Path, platform: str = sys.platform)
     """The variables of all installed tools, except for those that the user has set."""
     set_by_user = {name.upper() for name, value in env.items() if value}
     return {
-        tool.variable: str(found)
+        tool.variable: str(directory)
         for tool in _TOOLS
-        if tool.variable not in set_by_user and (found := _find(tool, env, home, platform)) is not None
+        if tool.variable not in set_by_user and (directory := _find(tool, env, home, platform)) is not None
     }
 
 

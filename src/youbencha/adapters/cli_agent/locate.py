@@ -117,7 +117,7 @@ class CliFinder:
         return cli
 
     async def _ask(self, path: Path, env: Mapping[str, str]) -> str:
-        from youbencha.sandbox.toolbox.versions import ask_version
+        from youbencha.sandbox.toolbox.installed import ask_version
 
         try:
             answer = await ask_version((str(path),), cwd=path.parent, env=env)
@@ -187,7 +187,7 @@ class ContainerFinder:
         return found
 
     async def _of_the_image(self, name: str, version: str | None) -> AgentCli:
-        from youbencha.sandbox.toolbox.versions import ask_version
+        from youbencha.sandbox.toolbox.installed import ask_version
 
         env = self._sandbox.environment({})
         hint = "Use an image that has it, or leave out `sandbox.agent: image`: then the toolbox's is used."

@@ -43,7 +43,7 @@ class DiskWatch:
         self._directories = tuple(directories)
         self._limit = limit
         self._much = min(_MUCH_BYTES, limit // 4)
-        self._since_ns = _clock_of(own)
+        self._since_ns = _file_system_time(own)
         self._at_start = self._at_last_count = self._free()
         self._counted = 0
 
@@ -155,7 +155,7 @@ def _id(about: os.stat_result) -> tuple[int, int]:
     return about.st_dev, about.st_ino
 
 
-def _clock_of(directory: Path) -> int:
+def _file_system_time(directory: Path) -> int:
     """The file system's time. No program can set the time of a file's last change (ctime)."""
     with tempfile.TemporaryFile(dir=directory) as file:
         return os.fstat(file.fileno()).st_ctime_ns

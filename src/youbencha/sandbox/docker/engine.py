@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 
 _BAD_REQUEST, _NOT_FOUND, _CONFLICT, _SERVER_ERROR = 400, 404, 409, 500
-_REMOVE_AGAIN_S = 0.05
-_REMOVE_FOR_S = 30.0
-_FIRST_ANSWER_S = 10.0
+_REMOVE_RETRY_S = 0.05
+_REMOVE_TIMEOUT_S = 30.0
+_FIRST_TIMEOUT_S = 10.0
 """For the first request, which is cheap: an engine that does not answer it hangs."""
-_ANSWER_S = 120.0
+_TIMEOUT_S = 120.0
 """For any other answer except pulling and building. On a loaded machine, starting a container took ten seconds."""
 _READ_BYTES = 1 << 20
 _UNIX = "unix://"
-_LISTED = ("Id", "Names", "Labels", "State", "ImageID")
+_LISTED_KEYS = ("Id", "Names", "Labels", "State", "ImageID")
 """The fields of a listed container that are used."""
 
 
@@ -199,21 +199,19 @@ class Engine:
 
     async def remove(self, name: str) -> None:
         """Kill and remove a container, and wait until it is gone. It need not exist."""
-        from aiodocker import DockerError
-
-        give_up = time.monotonic() + _REMOVE_FOR_S
+        give_up = time.monotonic() + _REMOVE_TIMEOUT_S
         while True:
             with _call("remove a container"):
                 try:
                     await self._client.containers.container(name).delete(force=True, v=True)
                     return
-                except DockerError as error:
+                except _docker_error() as error:
                     if error.status == _NOT_FOUND:
                         return
                     # It is already being removed, or has just ended and cannot be killed.
                     if error.status not in (_CONFLICT, _SERVER_ERROR) or time.monotonic() > give_up:
                         raise
-            await asyncio.sleep(_REMOVE_AGAIN_S)
+            await asyncio.sleep(_REMOVE_RETRY_S)
 
     async def commit(self, name: str, image: str, labels: Mapping[str, str]) -> None:
         """Keep the files of a container as an image."""
@@ -230,8 +228,8 @@ class Engine:
     async def labelled(self, *labels: str) -> list[dict[str, Any]]:
         """All containers with these labels, running or not."""
         with _call("list containers"):
-            found = await self._client.containers.list(all=True, filters=json.dumps({"label": list(labels)}))
-        return [{name: each[name] for name in _LISTED if name in each} for each in found]
+            containers = await self._client.containers.list(all=True, filters=json.dumps({"label": list(labels)}))
+        return [{key: container[key] for key in _LISTED_KEYS if key in container} for container in containers]
 
     async def read_file(self, name: str, path: str) -> bytes | None:
         """Read a file of a container, which need not run; None if the file does not exist."""
@@ -245,12 +243,10 @@ class Engine:
 
     async def image(self, name: str) -> dict[str, Any] | None:
         """The engine's description of an image; None if the engine does not have it."""
-        from aiodocker import DockerError
-
         with _call("inspect an image"):
             try:
                 return await _none_if_not_found(self._client.images.inspect(name))
-            except DockerError as error:
+            except _docker_error() as error:
                 if error.status != _BAD_REQUEST:
                     raise
                 raise EngineError(
@@ -264,18 +260,16 @@ class Engine:
     async def images(self, label: str) -> list[dict[str, Any]]:
         """All images with this label."""
         with _call("list images"):
-            found: list[dict[str, Any]] = await self._client.images.list(filters={"label": [label]})
-            return found
+            images: list[dict[str, Any]] = await self._client.images.list(filters={"label": [label]})
+            return images
 
     async def pull(self, image: str, progress: Callable[[str], None]) -> None:
-        from aiodocker import DockerError
-
         try:
             async for step in self._client.images.pull(image, stream=True, timeout=None):
                 if reason := step.get("error"):
-                    raise DockerError(_SERVER_ERROR, str(reason))
+                    raise _docker_error()(_SERVER_ERROR, str(reason))
                 progress(str(step.get("status", "")))
-        except (DockerError, OSError) as error:
+        except (_docker_error(), OSError) as error:
             raise EngineError(
                 EngineCause.IMAGE_MISSING,
                 f"The engine does not have the image {image} and cannot pull it: {_reason(error)}",
@@ -322,11 +316,9 @@ _Answer = TypeVar("_Answer")
 
 
 async def _none_if_not_found(call: Awaitable[_Answer]) -> _Answer | None:
-    from aiodocker import DockerError
-
     try:
         return await call
-    except DockerError as error:
+    except _docker_error() as error:
         if error.status == _NOT_FOUND:
             return None
         raise
@@ -335,15 +327,20 @@ async def _none_if_not_found(call: Awaitable[_Answer]) -> _Answer | None:
 @contextmanager
 def _call(action: str) -> Iterator[None]:
     """Turn the failure of a call into an `EngineError`."""
-    from aiodocker import DockerError
-
     try:
         yield
-    except (DockerError, OSError) as error:
+    except (_docker_error(), OSError) as error:
         reason = _reason(error)
         cause = next((cause for text, cause in _REASONS.items() if text in reason), EngineCause.OTHER)
         message = f"The container engine could not {action}: {reason}"
         raise EngineError(cause, message, hint=_HINTS[cause], reason=reason) from error
+
+
+def _docker_error() -> type[aiodocker.DockerError]:
+    """Return aiodocker's error. The library takes half a second to load, and only `connect` needs it."""
+    import aiodocker
+
+    return aiodocker.DockerError
 
 
 def _reason(error: BaseException) -> str:
@@ -360,11 +357,11 @@ async def connect(env: Mapping[str, str] = os.environ, *, same_host: bool = True
 
     `same_host` refuses a remote engine: a trial, unlike a build, shares files and sockets with its containers.
     """
-    import aiodocker
+    import aiodocker  # half a second
     import aiohttp
 
     socket = find_engine(env)
-    timeout = aiohttp.ClientTimeout(total=_ANSWER_S)
+    timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
     async with aiodocker.Docker(f"{_UNIX}{socket}", timeout=timeout, connector=None) as client:
         if socket not in _known:
             _known[socket] = await _ask_info(client, socket)
@@ -374,18 +371,16 @@ async def connect(env: Mapping[str, str] = os.environ, *, same_host: bool = True
 
 
 async def _ask_info(client: aiodocker.Docker, socket: Path) -> EngineInfo:
-    from aiodocker import DockerError
-
     try:
-        async with asyncio.timeout(_FIRST_ANSWER_S):
+        async with asyncio.timeout(_FIRST_TIMEOUT_S):
             return EngineInfo.parse(await client.system.info())
     except TimeoutError as error:
         raise EngineError(
             EngineCause.UNREACHABLE,
-            f"The container engine at {socket} accepts connections, but did not answer within {_FIRST_ANSWER_S:g} s.",
+            f"The container engine at {socket} accepts connections, but did not answer within {_FIRST_TIMEOUT_S:g} s.",
             hint="It hangs or is still starting: check `docker info`, restart it, or set DOCKER_HOST to another.",
         ) from error
-    except (OSError, DockerError) as error:
+    except (OSError, _docker_error()) as error:
         if _is_permission_error(error):
             raise EngineError(
                 EngineCause.PERMISSION,

@@ -38,25 +38,25 @@ class Image(NamedTuple):
 
 async def ensure_image(engine: Engine, name: str, progress: StepProgress) -> Image:
     """Return the image with that name; pull it if the engine does not have it."""
-    found = await engine.image(name)
-    if found is None:
+    description = await engine.image(name)
+    if description is None:
         await engine.pull(name, _throttled(f"pulling the image {name}", progress))
-        found = await engine.image(name)
-    if found is None:
+        description = await engine.image(name)
+    if description is None:
         raise EngineError(
             EngineCause.IMAGE_MISSING,
             f"The engine pulled the image {name}, but does not have it under that name.",
             hint="Use the name that `docker images` shows.",
         )
-    if found.get("Os", "linux") != "linux":
+    if description.get("Os", "linux") != "linux":
         raise YouBenchaError(
-            "SANDBOX_IMAGE_UNUSABLE", f"The image {name} is for {found['Os']}.", hint="Use an image for Linux."
+            "SANDBOX_IMAGE_UNUSABLE", f"The image {name} is for {description['Os']}.", hint="Use an image for Linux."
         )
-    digests = found.get("RepoDigests") or []
+    digests = description.get("RepoDigests") or []
     digest = str(digests[0]).partition("@")[2] if digests else None
-    config = found.get("Config") or {}
+    config = description.get("Config") or {}
     variables = dict(str(variable).split("=", 1) for variable in config.get("Env") or () if "=" in str(variable))
-    return Image(name, str(found["Id"]), digest, tuple(config.get("Volumes") or ()), variables)
+    return Image(name, str(description["Id"]), digest, tuple(config.get("Volumes") or ()), variables)
 
 
 def _throttled(label: str, progress: StepProgress) -> Callable[[str], None]:

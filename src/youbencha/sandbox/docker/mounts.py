@@ -66,9 +66,9 @@ class Mounts:
                 f"{path} cannot be shared with a container: it would hide a directory that the container needs.",
                 hint="Share a directory below it, or move what is needed elsewhere.",
             )
-        for each in {path, path.resolve()}:  # a program may resolve a link and use the real path
-            if each == path or _can_be_shared(each):
-                self._shared[each] = writable or self._shared.get(each, False)
+        for shared in {path, path.resolve()}:  # a program may resolve a link and use the real path
+            if shared == path or _can_be_shared(shared):
+                self._shared[shared] = writable or self._shared.get(shared, False)
 
     def forget_removed(self) -> None:
         """Forget what was shared for an earlier program, and is gone."""
@@ -94,7 +94,7 @@ class Mounts:
     def writable(self) -> list[Path]:
         """The host's directories that an agent can write to."""
         paths = [mount.outside for mount in self.all() if mount.writable]
-        return [path for path in paths if not any(each in paths for each in path.parents)]
+        return [path for path in paths if not any(parent in paths for parent in path.parents)]
 
     def inside(self, path: Path) -> str:
         """The path in the container. Raises ValueError if it is not shared."""
@@ -130,16 +130,16 @@ class Mounts:
         workspace = self._own[0]
         for path in self.protected:
             below = path.relative_to(workspace.outside)
-            way = [workspace.outside / each for each in (below, *below.parents)[:-1]]
-            if path.exists() and not any(each.is_symlink() for each in way):
-                for each in reversed(way):
-                    inside = WORKSPACE / each.relative_to(workspace.outside)
-                    yield Mount(each, inside, writable=each != path)
+            way = [workspace.outside / part for part in (below, *below.parents)[:-1]]
+            if path.exists() and not any(step.is_symlink() for step in way):
+                for step in reversed(way):
+                    inside = WORKSPACE / step.relative_to(workspace.outside)
+                    yield Mount(step, inside, writable=step != path)
 
     def _volume_mounts(self, seen: list[PurePosixPath]) -> Iterator[Mount]:
         """A directory of the harness for each volume that overlaps a mount."""
         for number, volume in enumerate(self._volumes):
-            if volume not in seen and any(volume.is_relative_to(each) or each.is_relative_to(volume) for each in seen):
+            if volume not in seen and any(volume.is_relative_to(path) or path.is_relative_to(volume) for path in seen):
                 seen.append(volume)
                 yield Mount(self._volumes_dir / str(number), volume, writable=True)
 

@@ -42,11 +42,11 @@ _VERSION_LABEL = "youbencha.version"
 _AGENT_LABEL = "youbencha.agent"
 _AGENT_VERSION_LABEL = "youbencha.agent.version"
 _DIGEST_LABEL = "youbencha.agent.sha256"
-_LONGEST_STEP = 110
+MAX_STEP_CHARS = 110
 _STEPS = ("Step ", "STEP ")
 """The start of a build step's line in Docker's and Podman's output."""
 
-_OLDEST_PYTHON = (3, 11)
+MIN_PYTHON = (3, 11)
 _DESCRIBE = """
 import json, platform, shutil, sys
 missing = [name for name in ("bash", "git", "useradd") if not shutil.which(name)]
@@ -186,7 +186,7 @@ def _only_steps(progress: StepProgress) -> Callable[[str], None]:
     def report(output: str) -> None:
         text = " ".join(output.split())
         if text.startswith(_STEPS):
-            progress(textwrap.shorten(text, _LONGEST_STEP, placeholder=" …"))
+            progress(textwrap.shorten(text, MAX_STEP_CHARS, placeholder=" …"))
 
     return report
 
@@ -204,7 +204,7 @@ async def _check_base(engine: Engine, base: str, progress: StepProgress) -> Imag
         raise _unfit(base, f"has no {', no '.join(missing)}")
     if libc != "glibc":
         raise _unfit(base, "does not use glibc")
-    if tuple(version) < _OLDEST_PYTHON:
+    if tuple(version) < MIN_PYTHON:
         raise _unfit(base, f"has Python {version[0]}.{version[1]}")
     if sys.platform != "linux" or machine != platform.machine():
         raise YouBenchaError(
@@ -265,26 +265,26 @@ async def list_images(env: Mapping[str, str] = os.environ) -> list[ListedImage]:
     """The images built here, by agent, newest first."""
     async with connect(env, same_host=False) as engine:
         with _image_errors():
-            found = await engine.images(_AGENT_LABEL)
-    images = [image for each in found for image in _listed(each)]
+            descriptions = await engine.images(_AGENT_LABEL)
+    images = [image for description in descriptions for image in _list_tags(description)]
     images.sort(key=lambda image: image.created_at, reverse=True)
     return sorted(images, key=lambda image: image.agent)
 
 
-def _listed(found: Mapping[str, Any]) -> list[ListedImage]:
-    """One entry for each tag."""
-    labels = found["Labels"]
-    created = datetime.fromtimestamp(found["Created"], UTC).isoformat(timespec="seconds")
-    tags = [tag for tag in found.get("RepoTags") or () if tag != "<none>:<none>"] or [None]
+def _list_tags(description: Mapping[str, Any]) -> list[ListedImage]:
+    """Return one entry for each tag."""
+    labels = description["Labels"]
+    created = datetime.fromtimestamp(description["Created"], UTC).isoformat(timespec="seconds")
+    tags = [tag for tag in description.get("RepoTags") or () if tag != "<none>:<none>"] or [None]
     return [
         ListedImage(
             tag=tag,
             agent=labels[_AGENT_LABEL],
             version=labels.get(_AGENT_VERSION_LABEL, "unknown"),
             youbencha=labels.get(_VERSION_LABEL, "unknown"),
-            size_bytes=found["Size"],
+            size_bytes=description["Size"],
             created_at=created,
-            id=found["Id"],
+            id=description["Id"],
         )
         for tag in tags
     ]

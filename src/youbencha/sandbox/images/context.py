@@ -15,7 +15,9 @@ from typing import IO, NamedTuple
 
 import youbencha
 from youbencha.events import StepProgress
+from youbencha.sandbox.toolbox.fetch import PartialInstall
 from youbencha.sandbox.toolbox.portable import PortableCli
+from youbencha.sandbox.toolbox.sources import run_pip
 
 _EXECUTABLE = 0o111
 IMAGE_PACKAGES = (
@@ -31,7 +33,7 @@ IMAGE_PACKAGES = (
 )
 """What `python3 -m youbencha.control` needs in the image."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_OLDEST_GLIBC = 17
+MIN_GLIBC_MINOR = 17
 _OLD_NAMES = ("manylinux2014", "manylinux2010", "manylinux1")
 
 
@@ -132,8 +134,8 @@ class ImagePython(NamedTuple):
     @property
     def platforms(self) -> list[str]:
         """pip's names for the platforms whose wheels run in the image."""
-        newest = self.glibc[1] if self.glibc[0] == 2 else _OLDEST_GLIBC
-        new = [f"manylinux_2_{minor}_{self.machine}" for minor in range(newest, _OLDEST_GLIBC - 1, -1)]
+        newest = self.glibc[1] if self.glibc[0] == 2 else MIN_GLIBC_MINOR
+        new = [f"manylinux_2_{minor}_{self.machine}" for minor in range(newest, MIN_GLIBC_MINOR - 1, -1)]
         return [*new, *(f"{name}_{self.machine}" for name in _OLD_NAMES)]
 
 
@@ -141,33 +143,33 @@ async def packages_for(python: ImagePython, scratch: Path, progress: StepProgres
     """The packages that youBencha needs, in the versions installed here, by their names below `site-packages`."""
     needed = closure(IMAGE_PACKAGES)
     if python.is_like_ours:
-        return {name: path for each in needed for name, path in _files_of(each).items()}
+        return {name: path for package in needed for name, path in _list_files(package).items()}
     return await _download(needed, python, scratch, progress)
 
 
 def closure(roots: Sequence[str]) -> list[metadata.Distribution]:
     """These distributions, and the installed ones that they require."""
-    found: dict[str, metadata.Distribution] = {}
+    distributions: dict[str, metadata.Distribution] = {}
     waiting = list(roots)
     while waiting:
         name = waiting.pop()
         key = re.sub(r"[-_.]+", "-", name).lower()
-        if key in found:
+        if key in distributions:
             continue
         try:
-            found[key] = metadata.distribution(name)
+            distributions[key] = metadata.distribution(name)
         except metadata.PackageNotFoundError:
             continue  # required on other systems or by other Pythons
-        waiting += [_name_of(line) for line in found[key].requires or () if "extra ==" not in line]
-    return list(found.values())
+        waiting += [_requirement_name(line) for line in distributions[key].requires or () if "extra ==" not in line]
+    return list(distributions.values())
 
 
-def _name_of(requirement: str) -> str:
+def _requirement_name(requirement: str) -> str:
     match = _NAME.match(requirement)
     return match.group() if match else ""
 
 
-def _files_of(distribution: metadata.Distribution) -> dict[PurePosixPath, Path]:
+def _list_files(distribution: metadata.Distribution) -> dict[PurePosixPath, Path]:
     listed = [file for file in distribution.files or () if ".." not in file.parts]
     files = {PurePosixPath(file): Path(str(file.locate())) for file in listed if "__pycache__" not in file.parts}
     return {name: path for name, path in files.items() if path.is_file()}
@@ -176,9 +178,6 @@ def _files_of(distribution: metadata.Distribution) -> dict[PurePosixPath, Path]:
 async def _download(
     needed: Sequence[metadata.Distribution], python: ImagePython, scratch: Path, progress: StepProgress
 ) -> dict[PurePosixPath, Path]:
-    from youbencha.sandbox.toolbox.fetch import PartialInstall
-    from youbencha.sandbox.toolbox.sources import run_pip
-
     partial = PartialInstall(scratch / "tree", scratch / "work", progress)
     partial.tree.mkdir(parents=True)
     partial.work.mkdir()
@@ -189,7 +188,7 @@ async def _download(
         *("--no-input", "--progress-bar=off", "--no-deps", "--only-binary=:all:", "--no-compile"),
         *("--implementation=cp", f"--python-version={version}", f"--target={partial.tree}"),
         *(f"--platform={name}" for name in python.platforms),
-        *(f"{each.name}=={each.version}" for each in needed),
+        *(f"{package.name}=={package.version}" for package in needed),
         package="aiohttp",
         label=f"downloading packages for Python {version}",
     )

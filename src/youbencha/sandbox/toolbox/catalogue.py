@@ -9,8 +9,7 @@ from typing import ClassVar
 
 from youbencha.errors import YouBenchaError
 from youbencha.plugins import ADAPTERS, load
-from youbencha.sandbox.toolbox.installed import PackageSource
-from youbencha.sandbox.toolbox.versions import newest_first, wanted_version
+from youbencha.sandbox.toolbox.installed import PackageSource, newest_first, parse_version
 from youbencha.text import did_you_mean
 
 
@@ -115,7 +114,7 @@ class AgentRequest:
 def parse_request(text: str) -> AgentRequest:
     """Parse `claude-code`, `claude-code@latest` or `claude-code@2.0.62`."""
     name, at, version = text.partition("@")
-    return AgentRequest(lookup(name), wanted_version(version if at else None))
+    return AgentRequest(lookup(name), parse_version(version if at else None))
 
 
 def recipes_for(agent: CatalogueEntry, version: str | None, source: str | None) -> tuple[Recipe, ...]:

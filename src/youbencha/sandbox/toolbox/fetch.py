@@ -18,7 +18,7 @@ from types import MappingProxyType
 from youbencha.errors import YouBenchaError
 from youbencha.events import StepProgress
 from youbencha.process import Command, Limits, ProcessResult, run
-from youbencha.sandbox.toolbox.installed import bytes_under
+from youbencha.sandbox.toolbox.installed import directory_size
 
 DOWNLOAD_S = 30 * 60.0
 LOOK_UP_S = 5 * 60.0
@@ -30,7 +30,7 @@ _PARTIAL = ".partial-"
 _PROGRESS_EVERY_S = 1.0
 _MB = 1_000_000
 _TAIL = 4_000
-_LONGEST_REASON = 300
+MAX_REASON_CHARS = 300
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -109,7 +109,7 @@ async def _watch(
     start = time.monotonic()
     try:
         while not (await asyncio.wait({running}, timeout=_PROGRESS_EVERY_S))[0]:
-            size = await asyncio.to_thread(lambda: sum(map(bytes_under, watched)))
+            size = await asyncio.to_thread(lambda: sum(map(directory_size, watched)))
             on_disk = f"{size / _MB:.0f} MB on disk, " if size >= _MB else ""
             progress(label, f"{on_disk}{time.monotonic() - start:.0f} s")
     finally:
@@ -208,8 +208,8 @@ def explain(tool: str, package: str, output: str) -> YouBenchaError:
 def _not_found(output: str) -> str | None:
     """The package that was not found, as it was required: `litellm==1.47.0`, `@github/copilot@^1.0.0`."""
     # `npm view` only looks for the package itself, and names it "undefined" here.
-    found = None if "No match found for version" in output else _NOT_FOUND.search(output)
-    return found[found.lastindex or 0] if found else None
+    match = None if "No match found for version" in output else _NOT_FOUND.search(output)
+    return match[match.lastindex or 0] if match else None
 
 
 def _name(requirement: str) -> str:
@@ -222,7 +222,7 @@ def _other_python(package: str, output: str) -> str | None:
     """The Pythons that this version supports, if pip ignored it because of that."""
     version = package.partition("==")[2]
     ignored = _OTHER_PYTHON.search(output) if version else None
-    versions = (each.strip().partition(" ") for each in ignored[1].split(";")) if ignored else ()
+    versions = (version.strip().partition(" ") for version in ignored[1].split(";")) if ignored else ()
     return next((needs for number, _, needs in versions if number == version), None)
 
 
@@ -230,4 +230,4 @@ def _reason(tool: str, output: str) -> str:
     """The line with the cause: npm's first, pip's last."""
     lines = [line for line in _ERROR_LINE.findall(output) if not _NOISE.match(line)]
     lines = lines or [line.strip() for line in output.splitlines() if line.strip()][-1:] or ["no output"]
-    return (lines[0] if tool == "npm" else lines[-1])[:_LONGEST_REASON]
+    return (lines[0] if tool == "npm" else lines[-1])[:MAX_REASON_CHARS]

@@ -26,7 +26,7 @@ from youbencha.sandbox.toolbox.fetch import (
     explain,
     run_watched,
 )
-from youbencha.sandbox.toolbox.versions import is_version
+from youbencha.sandbox.toolbox.installed import is_version
 
 _WINDOWS = os.name == "nt"
 _EXE = ".exe" if _WINDOWS else ""
@@ -115,11 +115,11 @@ class WheelFetcher:
 
     def _check_version(self, archive: zipfile.ZipFile, release: Release) -> None:
         """Check the version before 350 MB are unpacked: the table may be wrong about a wheel's content."""
-        found = _CLI_VERSION.search(archive.read(self._recipe.version_file).decode())
-        if release.version is not None and found is not None and found.group(1) != release.version:
+        contained = _CLI_VERSION.search(archive.read(self._recipe.version_file).decode())
+        if release.version is not None and contained is not None and contained[1] != release.version:
             raise YouBenchaError(
                 "AGENT_VERSION_MISMATCH",
-                f"{release.package} carries version {found.group(1)}, not {release.version}",
+                f"{release.package} contains version {contained[1]}, not {release.version}",
                 hint="Install that version with `--from npm`.",
             )
 
@@ -166,15 +166,15 @@ class NpmFetcher:
         wanted = f"{package}@{version or 'latest'}"
         label = f"looking for {wanted}"
         output = await self._npm(partial, "view", wanted, "version", "--json", label=label, timeout_s=LOOK_UP_S)
-        found = _version_in(output)
-        if found is None:
+        published = _version_in(output)
+        if published is None:
             raise YouBenchaError(
                 VERSION_NOT_FOUND,
                 f"npm has no version {version or 'latest'} of {package}",
                 hint=f"`npm view {package} versions` lists the published ones.",
             )
         # The size of an older version is not known beforehand.
-        return Release(f"{package}@{found}", found, None if version else self._recipe.about_mb)
+        return Release(f"{package}@{published}", published, None if version else self._recipe.about_mb)
 
     async def fetch(self, release: Release, partial: PartialInstall) -> Sequence[Path]:
         label = f"installing {release.described}"
@@ -223,17 +223,17 @@ class NpmFetcher:
         npm skips other systems, but may install several builds for this one: `…-x64`, `…-x64-baseline`, `…-x64-musl`.
         The usual one has the shortest name; the caller uses the first that runs.
         """
-        found = {path for pattern in self._recipe.native for path in modules.glob(pattern + _EXE)}
-        return sorted(found, key=lambda path: (len(str(path)), str(path)))
+        binaries = {path for pattern in self._recipe.native for path in modules.glob(pattern + _EXE)}
+        return sorted(binaries, key=lambda path: (len(str(path)), str(path)))
 
 
 def _version_in(output: str) -> str | None:
     """The version in the output of `npm view`: a string, or a list if a range matched several; None otherwise."""
     try:
-        found = json.loads(output)
+        version = json.loads(output)
     except json.JSONDecodeError:
         return None
-    return found if isinstance(found, str) and is_version(found) else None
+    return version if isinstance(version, str) and is_version(version) else None
 
 
 def _entry(package: Path) -> list[Path]:
@@ -261,9 +261,9 @@ class VenvFetcher:
         return has_pip()
 
     async def plan(self, version: str | None, partial: PartialInstall) -> Release:
-        found = version or await newest_release(self._recipe.package, partial)
+        release = version or await newest_release(self._recipe.package, partial)
         extra = f"[{self._recipe.extra}]" if self._recipe.extra else ""
-        return Release(f"{self._recipe.package}{extra}=={found}", found)
+        return Release(f"{self._recipe.package}{extra}=={release}", release)
 
     async def fetch(self, release: Release, partial: PartialInstall) -> Sequence[Path]:
         home = partial.tree / "venv"
@@ -325,10 +325,10 @@ async def newest_release(package: str, partial: PartialInstall) -> str:
     """The newest release in the index. A dry run of `pip install` would download the whole wheel for its metadata."""
     label = f"looking for the newest {package}"
     output = await run_pip(partial, "index", "versions", "--only-binary=:all:", package, package=package, label=label)
-    found = _NEWEST.search(output)
-    if found is None:
+    newest = _NEWEST.search(output)
+    if newest is None:
         raise explain("pip", package, output)
-    return found.group(1)
+    return newest[1]
 
 
 async def download_wheel(release: Release, partial: PartialInstall) -> Path:

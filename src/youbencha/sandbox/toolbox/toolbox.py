@@ -38,18 +38,19 @@ from youbencha.sandbox.toolbox.fetch import (
 from youbencha.sandbox.toolbox.installed import (
     InstalledAgent,
     Manifest,
-    bytes_under,
     command_for,
+    directory_size,
+    file_sha256,
     installed_in,
     needs_node,
+    parse_version,
     read_installed,
+    read_version,
     require_node,
-    sha256_of,
     version_directories,
     write_manifest,
 )
 from youbencha.sandbox.toolbox.sources import Release, fetcher_for
-from youbencha.sandbox.toolbox.versions import version_of, wanted_version
 from youbencha.text import iso_time
 from youbencha.user_dirs import toolbox_dir
 
@@ -85,14 +86,14 @@ class Toolbox:
 
     def find(self, agent: str, version: str | None = None) -> InstalledAgent | None:
         """Return that version, or the newest installed one. Never installs anything."""
-        wanted = wanted_version(version)
+        wanted = parse_version(version)
         return next((have for have in self.installed(agent) if wanted in (None, have.version)), None)
 
     async def install(
         self, agent: str, version: str | None = None, *, source: str | None = None, progress: StepProgress = no_progress
     ) -> InstalledAgent:
         """Install that version, or the newest published one. Fast if it is already installed."""
-        entry, wanted = lookup(agent), wanted_version(version)
+        entry, wanted = lookup(agent), parse_version(version)
         recipes = recipes_for(entry, wanted, source)
         result = self._existing(agent, wanted)
         if result is None:
@@ -129,7 +130,7 @@ class Toolbox:
         what = f"{installed.agent}@{installed.version}"
         hint = f"Install it again: `yb agents remove {what}`, then `yb agents install {what}`."
         try:
-            digest = sha256_of(installed.executable)
+            digest = file_sha256(installed.executable)
         except OSError as error:
             raise YouBenchaError("AGENT_MISSING", f"{what} cannot be read: {error}", hint=hint) from error
         if digest != installed.sha256:
@@ -253,18 +254,18 @@ async def _first_that_runs(agent: CatalogueEntry, candidates: Sequence[Path], pa
         if needs_node(executable):
             require_node(f"this version of {agent.name}")
         try:
-            return _Running(executable, await version_of(command_for(executable), home))
+            return _Running(executable, await read_version(command_for(executable), home))
         except YouBenchaError as error:
             failed = failed or error
     assert failed is not None, "a fetcher returns at least one candidate"
     raise failed
 
 
-def _check_version(release: Release, found: str) -> None:
-    if release.version is not None and found != release.version:
+def _check_version(release: Release, reported: str) -> None:
+    if release.version is not None and reported != release.version:
         raise YouBenchaError(
             "AGENT_VERSION_MISMATCH",
-            f"{release.package} reports version {found}, not {release.version}",
+            f"{release.package} reports version {reported}, not {release.version}",
             hint="Nothing was installed. Ask for another version or another source.",
         )
 
@@ -276,10 +277,10 @@ async def _commit(
         agent=agent.name,
         version=running.version,
         executable=running.executable.relative_to(partial.tree).as_posix(),
-        sha256=await asyncio.to_thread(sha256_of, running.executable),
+        sha256=await asyncio.to_thread(file_sha256, running.executable),
         source=recipe.kind,
         package=release.package,
-        size_bytes=await asyncio.to_thread(bytes_under, partial.tree),
+        size_bytes=await asyncio.to_thread(directory_size, partial.tree),
         installed_at=iso_time(time.time()),
     )
     write_manifest(manifest, partial.tree)
@@ -317,20 +318,20 @@ class AgentOnPath:
 
 async def on_path() -> list[AgentOnPath]:
     """The agents on PATH. They run concurrently for their versions, because some need more than a second."""
-    found = await asyncio.gather(*map(_find, installable_agents()))
-    return [agent for agent in found if agent]
+    agents = await asyncio.gather(*map(_find_on_path, installable_agents()))
+    return [agent for agent in agents if agent]
 
 
-async def program_of(request: AgentRequest) -> Path | None:
-    """Return the program that a run would use: the one on PATH if it has the version, else the toolbox's."""
-    found = find_executable(request.agent.command, os.environ)
-    if found is not None and (request.version is None or request.version == await _version(found)):
-        return found
+async def find_program(request: AgentRequest) -> Path | None:
+    """Return the program that a run would use: the one on PATH if it has the version, otherwise the toolbox's."""
+    program = find_executable(request.agent.command, os.environ)
+    if program is not None and (request.version is None or request.version == await _version(program)):
+        return program
     have = Toolbox().find(request.agent.name, request.version)
     return have.executable if have else None
 
 
-async def _find(agent: CatalogueEntry) -> AgentOnPath | None:
+async def _find_on_path(agent: CatalogueEntry) -> AgentOnPath | None:
     executable = find_executable(agent.command, os.environ)
     if executable is None:
         return None
@@ -339,7 +340,7 @@ async def _find(agent: CatalogueEntry) -> AgentOnPath | None:
         agent=agent.name,
         version=await _version(executable),
         executable=executable,
-        sha256=await asyncio.to_thread(sha256_of, real),
+        sha256=await asyncio.to_thread(file_sha256, real),
         size_bytes=real.stat().st_size,
     )
 
@@ -347,6 +348,6 @@ async def _find(agent: CatalogueEntry) -> AgentOnPath | None:
 async def _version(executable: Path) -> str | None:
     with TemporaryDirectory(ignore_cleanup_errors=True) as home:
         try:
-            return await version_of((str(executable),), Path(home))
+            return await read_version((str(executable),), Path(home))
         except YouBenchaError:
             return None
