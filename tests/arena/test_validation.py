@@ -175,7 +175,7 @@ def test_what_ended_the_tests_is_in_the_message() -> None:
         tests=RunReports(exit_code=None),
     )
     message = describe(measured, Baseline(expected=ExpectedTests(number=2)), ())
-    assert "the tests were ended by its limit of memory" in message
+    assert "the tests were killed by its limit of memory" in message
 
 
 async def test_lint_is_compared_with_the_untouched_task(bench: ValidationBench) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from systems import posix_only
-from youbencha.evaluators.junit import Unusable, count_in, count_tests, reports
+from youbencha.evaluators.junit import UnusableReport, count_in, count_tests, find_reports
 from youbencha.scoring.runner_results import TestCounts
 from youbencha.workspace.trees import remove_tree
 
@@ -17,7 +17,7 @@ from youbencha.workspace.trees import remove_tree
 def test_reports_with_too_long_paths_are_skipped(tmp_path: Path) -> None:
     nest(tmp_path, 60, "r" * 220)  # the last directory that can be listed has one that cannot be named
     try:
-        found = reports(tmp_path, ["**/r*"])
+        found = find_reports(tmp_path, ["**/r*"])
         assert 0 < len(found) < 60
     finally:
         remove_tree(tmp_path / ("d" * 200))
@@ -75,7 +75,7 @@ BOMB = '<!DOCTYPE b [<!ENTITY a "ha">' + "".join(f'<!ENTITY a{n} "&a{n - 1};&a{n
     ],
 )
 def test_unusable_reports(xml: str | bytes, why: str) -> None:
-    with pytest.raises(Unusable, match=why):
+    with pytest.raises(UnusableReport, match=why):
         counted(xml)
 
 
@@ -85,7 +85,7 @@ def test_a_deeply_nested_report() -> None:
 
 def test_several_reports_are_summed_up(tmp_path: Path) -> None:
     (tmp_path / "old.xml").write_text("<testsuite><testcase/></testsuite>")
-    before = reports(tmp_path, ["**/*.xml"])
+    before = find_reports(tmp_path, ["**/*.xml"])
     for directory in ("a", "b"):
         (tmp_path / directory).mkdir()
         (tmp_path / directory / "r.xml").write_text("<testsuite><testcase/><testcase><error/></testcase></testsuite>")
@@ -99,7 +99,7 @@ def test_reports_behind_links_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "r.xml").write_text("<testsuite><testcase/></testsuite>")
     (tmp_path / "tree" / "r.xml").symlink_to(tmp_path / "r.xml")
     (tmp_path / "tree" / "d").symlink_to(tmp_path)
-    assert reports(tmp_path / "tree", ["**/*.xml"]) == {}
+    assert find_reports(tmp_path / "tree", ["**/*.xml"]) == {}
 
 
 def nest(tree: Path, depth: int, name: str = "file") -> None:

@@ -57,7 +57,7 @@ async def test_a_shell_reports_a_missing_program_by_its_exit_code(over: OverRun)
 async def test_a_signal_is_reported(over: OverRun) -> None:
     result = await over.evaluate("command", python("import os; os.kill(os.getpid(), 11)"))
     assert (result.status, result.metrics["exit_code"], result.metrics["signal"]) == ("failed", None, "SIGSEGV")
-    assert "ended by SIGSEGV" in result.message
+    assert "SIGSEGV" in result.message
 
 
 async def test_a_timeout_ends_the_whole_tree(over: OverRun) -> None:

@@ -52,7 +52,7 @@ def test_missing_and_invalid_scores_are_named() -> None:
     answer = read_answer({"assertions": {"no_errors": {"score": 7}}}, NAMES)
     assert answer is not None
     assert answer.scores == {}
-    assert answer.faults == {"no_errors": "its score is no number from 0 to 1", "is_friendly": "it is missing"}
+    assert answer.faults == {"no_errors": "its score is not a number from 0 to 1", "is_friendly": "it is missing"}
 
 
 def test_the_judges_status_and_message_are_kept() -> None:

@@ -130,7 +130,7 @@ async def test_a_vote_that_fails_leaves_no_verdict_and_ends_the_others(bench: Ju
     [
         ("I think it is fine.", "no JSON object"),
         (ours(readme_was_modified=1), "no_errors: it is missing"),
-        (ours(readme_was_modified=1, no_errors=11), "no_errors: its score is no number from 0 to 1"),
+        (ours(readme_was_modified=1, no_errors=11), "no_errors: its score is not a number from 0 to 1"),
     ],
 )
 async def test_the_judge_is_asked_once_more(first: str, why: str, bench: JudgeBench) -> None:

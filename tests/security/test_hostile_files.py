@@ -26,7 +26,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.evaluators.expected_diff import file_similarity
 from youbencha.evaluators.judge.session import copy_for_judge
 from youbencha.evaluators.judge.setup import read_guidance
-from youbencha.evaluators.junit import Unusable, count_tests
+from youbencha.evaluators.junit import UnusableReport, count_tests
 from youbencha.files import PathNotAllowed, read_file, read_nofollow, read_within
 from youbencha.gateway.ledger import read_ledger
 from youbencha.hooks.webhook import read_artifacts
@@ -250,7 +250,7 @@ def at_most(patience_s: float, read: Callable[[Path], object], top: Path) -> obj
     def work() -> None:
         try:
             found.append(read(top))
-        except (OSError, YouBenchaError, PathNotAllowed, Unusable):
+        except (OSError, YouBenchaError, PathNotAllowed, UnusableReport):
             found.append(None)
 
     reading = threading.Thread(target=work, daemon=True)

@@ -38,7 +38,7 @@ CheckCancelled = Callable[[], None]
 
 
 class EvaluatorSandbox(NamedTuple):
-    """Where an evaluator runs an agent's code, or a judge that reads it."""
+    """An open sandbox for an evaluator that runs the agent's code, or for a judge that reads it."""
 
     sandbox: Sandbox
     gateway: GatewayAccess | None = None
@@ -46,11 +46,11 @@ class EvaluatorSandbox(NamedTuple):
 
 
 class AgentSandbox(NamedTuple):
-    """Where the agent ran. By default, on the host."""
+    """The sandbox in which the agent ran. By default, the host."""
 
     image: str | None = None
     workspace: str = ""
-    """The path of its workspace in it."""
+    """The path of the agent's workspace in it."""
     has_network: bool = True
     home: Path | None = None
     """Its fresh home, if it ran on the host and had one."""
@@ -61,9 +61,9 @@ class SandboxOptions(NamedTuple):
 
     image: str | None = None
     network: Literal["none", "open"] | None = None
-    """None: open if the agent's was, and else closed."""
+    """None: open if the agent's was, otherwise closed."""
     agent_state: bool = False
-    """With the agent's home and temporary directory, and the image as the agent left it."""
+    """Use the agent's home and temporary directory, and the image as the agent left it."""
 
 
 class SandboxFactory(Protocol):
@@ -75,7 +75,7 @@ class SandboxFactory(Protocol):
 
 
 class SharedResults:
-    """What evaluators of all trials in a process share, each computed once: the baseline of a task."""
+    """Results that evaluators of all trials in a process share, each computed once: the baseline of a task."""
 
     def __init__(self) -> None:
         self._results: dict[Hashable, Any] = {}
@@ -108,9 +108,9 @@ class EvaluationContext:
     config_dir: Path
     """The directory of the file with `config`; relative paths start there."""
     changes: Changes | None
-    """What the agent changed. None if there is nothing to compare with (`yb eval` outside of git)."""
+    """The agent's changes. None if there is nothing to compare with (`yb eval` outside of git)."""
     repository: Repository | None = None
-    """What the agent started from, for a clean checkout. None in `yb eval`."""
+    """The repository that the agent started from, for a clean checkout. None in `yb eval`."""
     expected_dir: Path | None = None
     untouched: bool = False
     """Nothing may change `directory`, not even a program that may otherwise run in place: in `yb eval`, where the user
@@ -137,7 +137,7 @@ class EvaluationContext:
     """For an adapter's files outside of the tree (of a judge): removed even after a kill. None: the system's
     temporary directory."""
     open_sandbox: SandboxFactory | None = None
-    """Set if the agent ran in a container: an evaluator that runs or reads its code must then use one, too."""
+    """Set if the agent ran in a container: an evaluator that runs or reads its code must then use one."""
     agent_sandbox: AgentSandbox = AgentSandbox()  # noqa: RUF009 - immutable
     shared: SharedResults = field(default_factory=SharedResults, repr=False)
 

@@ -28,7 +28,7 @@ from youbencha.evaluators.base import (
     limit_results,
 )
 from youbencha.evaluators.globs import GlobText
-from youbencha.evaluators.junit import junit_metrics, reports
+from youbencha.evaluators.junit import find_reports, junit_metrics
 from youbencha.evaluators.programs import (
     command_environment,
     find_program,
@@ -136,7 +136,7 @@ class CommandEvaluatorConfig(StrictModel):
         return directory
 
     def words(self) -> tuple[str, ...]:
-        """The program and its arguments, if it is run without a shell."""
+        """Return the program and its arguments, if it is run without a shell."""
         first = self.command if isinstance(self.command, tuple) else tuple(shlex.split(self.command))
         return (*first, *self.args)
 
@@ -173,7 +173,7 @@ def _assertion_problems(config: CommandEvaluatorConfig, name: str) -> Iterator[P
     elif bound in ("min", "max") and metric in _JUNIT:
         yield Problem(path, f"requires `junit`, which provides {metric}")
     else:
-        choices = [f"{each_bound}_{each}" for each in known for each_bound in ("min", "max")]
+        choices = [f"{limit}_{measure}" for measure in known for limit in ("min", "max")]
         hint = did_you_mean(name, choices) or f"known: {', '.join(choices)}"
         yield Problem(path, "is not the limit of a known metric", hint)
 
@@ -185,15 +185,15 @@ def _numbers(config: CommandEvaluatorConfig) -> Iterator[str]:
     yield from (name for name, metric in config.metrics.items() if metric.type != "string")
 
 
-_SEARCHED = 1024 * 1024
+_SEARCHED_CHARS = 1024 * 1024
 """Characters from the end of the output: an agent's code may print any amount."""
 
-_LONGEST_LINE = 4_096
+_MAX_LINE_CHARS = 4_096
 
-_LARGEST_INT = 2**53
+_MAX_INT = 2**53
 """Not every JSON parser preserves the digits of larger numbers."""
 
-TAIL_CHARACTERS = 4_000
+MAX_TAIL_CHARS = 4_000
 
 
 class CommandEvaluator(EvaluatorBase[CommandEvaluatorConfig]):
@@ -248,7 +248,8 @@ class CommandEvaluator(EvaluatorBase[CommandEvaluatorConfig]):
 
 @asynccontextmanager
 async def _working_tree(context: EvaluationContext, config: CommandEvaluatorConfig) -> AsyncIterator[Path]:
-    """A temporary copy of the tree, unless `copy: false`. In `yb eval` always: the user may work in the directory."""
+    """Copy the tree to a temporary directory, unless `copy: false`. In `yb eval` always: the user may work in the
+    directory."""
     if not config.in_copy and not context.untouched:
         yield context.directory
         return
@@ -286,13 +287,13 @@ async def _sandbox(context: EvaluationContext, config: CommandEvaluatorConfig, t
 async def _measure(
     config: CommandEvaluatorConfig, tree: Path, sandbox: Sandbox, env: Mapping[str, str], redactor: Redactor, log: Path
 ) -> dict[str, Any]:
-    before = await in_thread(lambda _: reports(tree, config.junit)) if config.junit else {}
+    before = await in_thread(lambda _: find_reports(tree, config.junit)) if config.junit else {}
     result = await _run(config, tree, sandbox, env, redactor, log)
     if failure := result.exit.host_failure:
         raise YouBenchaError("COMMAND_HOST_FAILED", f"Something around the command failed while it ran: {failure}.")
     # Paths in the copy, which is removed, are of no use: those in the repository are what people look for.
     output = result.last_output.replace(f"{sandbox.inside(tree.resolve())}{os.sep}", "")
-    metrics = {**process_metrics(result, tail(output)), **metrics_in(result.printed, config.metrics)}
+    metrics = {**process_metrics(result, tail(output)), **read_metrics(result.printed, config.metrics)}
     if config.junit:
         metrics |= await in_thread(lambda _: junit_metrics(tree, config.junit, before))
     return metrics
@@ -302,7 +303,7 @@ async def _run(
     config: CommandEvaluatorConfig, tree: Path, sandbox: Sandbox, env: Mapping[str, str], redactor: Redactor, log: Path
 ) -> ProcessResult:
     directory = working_directory(config, tree)
-    argv = arguments(config, directory, env) if sandbox is HOST else arguments_inside(config, directory, sandbox)
+    argv = host_argv(config, directory, env) if sandbox is HOST else container_argv(config, directory, sandbox)
     try:
         return await sandbox.run(
             Command(argv=argv, cwd=directory, env=env),
@@ -322,7 +323,7 @@ def _message(config: CommandEvaluatorConfig, metrics: Mapping[str, Any], failure
 
 
 def _label(config: CommandEvaluatorConfig) -> str:
-    """The configured name, or the start of the command."""
+    """Return the configured name, or the start of the command."""
     if config.label:
         return config.label
     line = config.command if isinstance(config.command, str) else " ".join(config.command)
@@ -335,19 +336,19 @@ def _log_file(directory: Path) -> Path:
     return next(path for path in map(directory.joinpath, names) if not path.exists())
 
 
-def metrics_in(output: str, patterns: Mapping[str, MetricPattern]) -> dict[str, Any]:
-    """The metrics in a program's output; None if no line matches or the value is not of the configured type."""
+def read_metrics(output: str, patterns: Mapping[str, MetricPattern]) -> dict[str, Any]:
+    """Read metrics from a program's output; None if no line matches or the value is not of the configured type."""
     if not patterns:
         return {}
-    lines = [line[:_LONGEST_LINE] for line in output[-_SEARCHED:].splitlines()]
+    lines = [line[:_MAX_LINE_CHARS] for line in output[-_SEARCHED_CHARS:].splitlines()]
     return {name: _value(lines, metric) for name, metric in patterns.items()}
 
 
 def tail(output: str) -> str:
-    """The last lines of the output."""
-    if len(output) <= TAIL_CHARACTERS:
+    """Return the last lines of the output."""
+    if len(output) <= MAX_TAIL_CHARS:
         return output
-    end = output[-TAIL_CHARACTERS:]
+    end = output[-MAX_TAIL_CHARS:]
     return end.partition("\n")[2] or end
 
 
@@ -371,7 +372,7 @@ def _converted(text: str, kind: str) -> Any:
         return None
     if isinstance(number, float):
         return number if math.isfinite(number) else None
-    return number if abs(number) <= _LARGEST_INT else None
+    return number if abs(number) <= _MAX_INT else None
 
 
 class MissingInTree(Exception):
@@ -388,8 +389,8 @@ def working_directory(config: CommandEvaluatorConfig, tree: Path) -> Path:
     return directory
 
 
-def arguments(config: CommandEvaluatorConfig, directory: Path, env: Mapping[str, str]) -> tuple[str, ...]:
-    """The command line, with the full path of the program."""
+def host_argv(config: CommandEvaluatorConfig, directory: Path, env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the command line, with the full path of the program."""
     if config.shell:
         assert isinstance(config.command, str)
         return shell_argv(config.command, config.args, env)
@@ -406,8 +407,8 @@ def arguments(config: CommandEvaluatorConfig, directory: Path, env: Mapping[str,
     return str(path), *rest
 
 
-def arguments_inside(config: CommandEvaluatorConfig, directory: Path, sandbox: Sandbox) -> tuple[str, ...]:
-    """The command line for a container, where a program without a slash is searched on its PATH."""
+def container_argv(config: CommandEvaluatorConfig, directory: Path, sandbox: Sandbox) -> tuple[str, ...]:
+    """Return the command line for a container, where a program without a slash is searched on its PATH."""
     if config.shell:
         assert isinstance(config.command, str)
         return "sh", "-c", config.command, "sh", *config.args
@@ -420,7 +421,7 @@ def arguments_inside(config: CommandEvaluatorConfig, directory: Path, sandbox: S
 
 
 def assertion_results(config: CommandEvaluatorConfig, metrics: Mapping[str, Any]) -> list[AssertionResult]:
-    """The results for the exit code, the JUnit report and the configured limits."""
+    """Check the exit code, the JUnit report and the configured limits."""
     results = [_exit_result(config, metrics)]
     if config.junit:
         error = metrics.get("junit_error", "")
@@ -444,7 +445,7 @@ def _exit_failure(config: CommandEvaluatorConfig, metrics: Mapping[str, Any]) ->
     if metrics["timed_out"]:
         return f"it timed out after {config.timeout / 1000:g} s"
     if metrics["signal"]:
-        return f"it was ended by {metrics['signal']}"
+        return f"it was killed by {metrics['signal']}"
     if metrics["exit_code"] is None:
         return "its exit status is unknown"
     expected = " or ".join(map(str, config.expect_exit_code))
@@ -463,7 +464,7 @@ def process_metrics(result: ProcessResult, output_tail: str) -> dict[str, Any]:
 
 
 def summary(metrics: Mapping[str, Any]) -> str:
-    """The duration, and the test counts if there are any."""
+    """Describe the duration, and the test counts if there are any."""
     parts = [f"took {metrics['duration_ms'] / 1000:.1f} s"]
     if "tests" in metrics:
         failed = metrics["failures"] + metrics["errors"]

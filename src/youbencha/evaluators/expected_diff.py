@@ -64,7 +64,7 @@ _CUTS: tuple[Callable[[str], list[str]], ...] = (
     partial(str.splitlines, keepends=True),
     re.compile(r"\w+\W*|\W+").findall,
 )
-"""How long texts are cut: into lines, or else into words with what follows them."""
+"""Ways to cut long texts: into lines, otherwise into words with what follows them."""
 
 MAX_PIECE_CELLS = 20_000_000_000
 """The number of pieces of one text times that of the other: aligning 150,000 lines with 150,000 takes 5 s."""
@@ -74,7 +74,7 @@ _CHUNK_BYTES = 1024 * 1024
 
 class ExpectedDiffConfig(StrictModel):
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.8
-    """The least aggregate similarity that passes. 0 always passes."""
+    """Minimum aggregate similarity that passes. 0 always passes."""
     include_paths: GlobList = ()
     """Compare only these, in both trees."""
     exclude_paths: GlobList = ()
@@ -125,7 +125,7 @@ class ExpectedDiff(EvaluatorBase[ExpectedDiffConfig]):
 
 
 def _nothing_included(patterns: Sequence[str]) -> YouBenchaError:
-    """An error, because two empty sets of files would be identical."""
+    """Make an error: two empty sets of files would be identical."""
     return YouBenchaError(
         "EXPECTED_DIFF_NOTHING_TO_COMPARE",
         f"No file in either tree matches include_paths ({', '.join(patterns)}).",
@@ -195,13 +195,14 @@ class Comparison:
 
     @property
     def method(self) -> Method:
-        """The least exact of all that were used."""
+        """The least exact method that was used."""
         used = {file.method for file in self.files}
         return next((method for method in _LEAST_EXACT_FIRST if method in used), "exact")
 
     @property
     def aggregate(self) -> float:
-        """The mean over files in both trees, minus the share of those in only one. Empty trees are identical."""
+        """The mean similarity of files in both trees, minus the share of those in only one. Empty trees are
+        identical."""
         if not self.files:
             return 1.0
         shared = [file.similarity for file in self.files if file.status in ("matched", "changed")]

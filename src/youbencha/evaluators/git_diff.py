@@ -32,7 +32,7 @@ LIMITS = tuple(f"{end}_{measure}" for measure in MEASURES for end in ("min", "ma
 
 
 MAX_LISTED = 1_000
-"""An agent that installs packages may change a hundred thousand files; the patch has them all."""
+"""The number of files in the result: an agent that installs packages may change 100,000. The patch has them all."""
 
 _MAX_PATHS = 20
 
@@ -191,7 +191,8 @@ def change_metrics(files: Sequence[FileChange]) -> dict[str, Any]:
 
 
 def change_entropy(changes: Iterable[int]) -> float:
-    """How evenly the changed lines are spread over the files, in bits: 0 for one file, log2 N for N equal ones."""
+    """Measure how evenly the changed lines are spread over the files, in bits: 0 for one file, log2 N for N equal
+    ones."""
     counts = [count for count in changes if count > 0]
     if len(counts) < 2:
         return 0.0
@@ -200,7 +201,7 @@ def change_entropy(changes: Iterable[int]) -> float:
 
 
 def _largest(files: Sequence[FileChange]) -> Sequence[FileChange]:
-    """The files with the most changes if there are too many to list, in their original order."""
+    """Return the files with the most changes if there are too many to list, in their original order."""
     if len(files) <= MAX_LISTED:
         return files
     by_size = sorted(range(len(files)), key=lambda index: -files[index].changes)

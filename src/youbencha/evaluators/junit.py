@@ -23,35 +23,35 @@ _NOT_RUN = frozenset({"notrun", "disabled"})
 Stamp = tuple[int, int, int, int]
 
 
-class Unusable(Exception):
-    """Why a report cannot be used."""
+class UnusableReport(Exception):
+    """A report cannot be used; the message explains why."""
 
 
-def reports(tree: Path, patterns: Iterable[str]) -> dict[TreeFile, Stamp]:
-    """The matching files, each with a stamp that changes when it is written. Links are ignored."""
+def find_reports(tree: Path, patterns: Iterable[str]) -> dict[TreeFile, Stamp]:
+    """Find the matching files, each with a stamp that changes when it is written. Links are ignored."""
     globs = tuple(map(Glob, patterns))
     if not globs:
         return {}
-    found = (file for file in files_below(tree) if not file.is_link and any(g.matches(file.path) for g in globs))
-    return {file: stamp for file in found if (stamp := _stamp(file))}
+    matching = (file for file in files_below(tree) if not file.is_link and any(g.matches(file.path) for g in globs))
+    return {file: stamp for file in matching if (stamp := _stamp(file))}
 
 
 def junit_metrics(tree: Path, patterns: Iterable[str], before: Mapping[TreeFile, Stamp]) -> dict[str, Any]:
-    """The counts, or `junit_error`: a missing or unusable report is a failure."""
+    """Return the counts, or `junit_error`: a missing or unusable report is a failure."""
     try:
         return count_tests(tree, patterns, before).metrics()
-    except Unusable as unusable:
-        return {"junit_error": str(unusable)}
+    except UnusableReport as error:
+        return {"junit_error": str(error)}
 
 
 def count_tests(tree: Path, patterns: Iterable[str], before: Mapping[TreeFile, Stamp]) -> TestCounts:
     """Count the tests in reports written by the command. Those in `before` were left by the agent."""
     patterns = tuple(patterns)
-    written = sorted(file for file, stamp in reports(tree, patterns).items() if before.get(file) != stamp)
+    written = sorted(file for file, stamp in find_reports(tree, patterns).items() if before.get(file) != stamp)
     if not written:
-        raise Unusable(f"no JUnit report was written to {', '.join(patterns)}")
+        raise UnusableReport(f"no JUnit report was written to {', '.join(patterns)}")
     if len(written) > MAX_REPORTS:
-        raise Unusable(f"there are more than {MAX_REPORTS:,} JUnit reports")
+        raise UnusableReport(f"there are more than {MAX_REPORTS:,} JUnit reports")
     counts = TestCounts()
     for file in written:
         count_in(_read(file), counts, _name(file))
@@ -66,7 +66,7 @@ def _read(file: TreeFile) -> bytes:
     try:
         return read_nofollow(file.tree, file.path, MAX_REPORT_BYTES)
     except OSError as error:
-        raise Unusable(f"the JUnit report {_name(file)} {error.strerror}") from None
+        raise UnusableReport(f"the JUnit report {_name(file)} {error.strerror}") from None
 
 
 def count_in(xml: bytes, counts: TestCounts, name: str = "report") -> None:
@@ -76,7 +76,7 @@ def count_in(xml: bytes, counts: TestCounts, name: str = "report") -> None:
 
 
 def read_cases(xml: bytes, name: str = "report") -> list[tuple[TestId, TestResult]]:
-    """The test cases of one report."""
+    """Read the test cases of one report."""
     from xml.parsers import expat
 
     reader = _Reader(name)
@@ -87,9 +87,9 @@ def read_cases(xml: bytes, name: str = "report") -> list[tuple[TestId, TestResul
     try:
         parser.Parse(xml, True)
     except (expat.ExpatError, LookupError, ValueError) as error:  # the latter two: an unknown encoding
-        raise Unusable(f"the JUnit report {name} is not valid XML: {error}") from None
+        raise UnusableReport(f"the JUnit report {name} is not valid XML: {error}") from None
     if not reader.is_junit:
-        raise Unusable(f"the XML file {name} is not a JUnit report")
+        raise UnusableReport(f"the XML file {name} is not a JUnit report")
     return reader.cases
 
 
@@ -104,7 +104,7 @@ class _Reader:
         self.cases: list[tuple[TestId, TestResult]] = []
 
     def refuse(self, *_: object) -> None:
-        raise Unusable(f"the JUnit report {self._name} has a document type, which is not allowed")
+        raise UnusableReport(f"the JUnit report {self._name} has a document type, which is not allowed")
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
         self._depth += 1
@@ -126,7 +126,7 @@ class _Reader:
 
 
 def _relative(file: str) -> str | None:
-    """A path below the tree, as far as it can be told."""
+    """Return a path below the tree, as far as it is known."""
     path = posixpath.normpath(file.replace("\\", "/"))
     return None if path == "." or path.startswith(("/", "../")) else path
 

@@ -67,10 +67,10 @@ def shell_argv(line: str, args: tuple[str, ...], env: Mapping[str, str]) -> tupl
 
 
 def find_program(program: str, env: Mapping[str, str]) -> Path:
-    found = find_executable(program, env)
-    if found is None:
+    path = find_executable(program, env)
+    if path is None:
         raise program_not_found(program, "it is not on PATH")
-    return found
+    return path
 
 
 def program_not_found(program: str, reason: str) -> YouBenchaError:

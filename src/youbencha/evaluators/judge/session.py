@@ -62,7 +62,7 @@ _INSTRUCTIONS = frozenset({
 _GITHUB_INSTRUCTIONS = frozenset(
     {"agents", "chatmodes", "copilot", "copilot-instructions.md", "hooks", "instructions", "prompts"}
 )
-"""The same, in `.github`."""
+"""Further names, in `.github`."""
 
 _HISTORY = ("HEAD", "ORIG_HEAD", "index", "packed-refs", "refs", "logs", "shallow")
 _GIT_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n"
@@ -73,7 +73,7 @@ _LOG_FIELDS = {
     "tool_calls": {"__all__": {"name", "arguments", "result", "is_error"}},
     "errors": {"__all__": {"message"}},
 }
-"""What the agent said and did, without times and ids, which differ from run to run: a judge can be replayed."""
+"""The agent's messages and tool calls, without times and ids, which differ from run to run: a judge can be replayed."""
 _MAX_NAMES = 20
 
 
@@ -89,7 +89,8 @@ class Materials:
     """Files of the tree that have another name in the copy."""
 
     def outside_tree(self, history: Path) -> list[Path]:
-        """The files that a judge needs besides the tree. `history` has the objects that the copy's git refers to."""
+        """List the files that a judge needs besides the tree. `history` has the objects that the copy's git refers
+        to."""
         paths = [path for path in (self.patch, self.expected, self.task, self.log) if path is not None]
         return [*paths, history] if history.is_dir() and not history.is_symlink() else paths
 
@@ -216,7 +217,7 @@ class Brief:
     assertions: Sequence[Assertion]
     materials: Materials
     principles: str = ""
-    """How to judge, for a judge without a definition."""
+    """The principles of judging, for a judge without a definition."""
     guidance: str = ""
     """The user's guidance."""
     task: str | None = None
@@ -343,7 +344,7 @@ def read_answer(written: Mapping[str, Any], names: Sequence[str]) -> JudgeAnswer
         entry = entries.get(name)
         score = read_score(entry.get("score") if isinstance(entry, Mapping) else entry)
         if score is None:
-            faults[name] = "its score is no number from 0 to 1" if name in entries else "it is missing"
+            faults[name] = "its score is not a number from 0 to 1" if name in entries else "it is missing"
         else:
             scores[name] = score
         if isinstance(entry, Mapping) and (reason := _first_text(entry, _REASONS)):
@@ -432,7 +433,7 @@ _NO_OBJECT = "there was no JSON object with these assertions in it"
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeTask:
-    """What all votes have in common."""
+    """The parts that all votes have in common."""
 
     judge_agent: JudgeAgent
     assertions: Sequence[Assertion]
@@ -457,7 +458,7 @@ class Attempt:
 class Vote:
     answer: JudgeAnswer
     log: YouBenchaLog
-    """Of the attempt with the answer."""
+    """The log of the attempt with the answer."""
 
 
 async def cast_vote(context: EvaluationContext, task: JudgeTask, number: int, done: list[Attempt]) -> Vote:

@@ -44,7 +44,7 @@ Votes = Annotated[int, Field(ge=1, le=9)]
 
 
 def normalized_name(name: str) -> str:
-    """The name without variations by models, which write `No-Errors` for `no_errors`."""
+    """Return the name without variations by models, which write `No-Errors` for `no_errors`."""
     return re.sub(r"[\W_]+", "_", name).strip("_").casefold()
 
 
@@ -169,7 +169,7 @@ class JudgeConfig(StrictModel):
     criteria: Assertions | None = None
     """`assertions` in older test cases."""
     threshold: Score = DEFAULT_THRESHOLD
-    """The default for the least score with which an assertion passes."""
+    """The default for the minimum score with which an assertion passes."""
     votes: Votes = 1
     """The number of independent judgements. The median of their scores counts."""
     max_concurrent_votes: Votes = 3

@@ -1,4 +1,4 @@
-"""A canary: a test with a random name that must fail. If it does not, the report of the tests cannot be believed.
+"""Add a canary: a test with a random name that must fail. If it does not, the test report cannot be believed.
 
 It is added to a file of the task's own tests, so that the same command runs it, beside one that must pass. Whatever
 empties a loader, patches results, prints a summary or exits early thus shows itself, in any language.
@@ -105,17 +105,17 @@ def _javascript(imports: str = "", test: str = "(typeof it === 'function' ? it :
 
 
 class CanaryTemplate(NamedTuple):
-    """How a canary is added to a file of tests."""
+    """The way to add a canary to a file of tests."""
 
     paths: str
     """A pattern of the paths to which it can be added."""
     contains: str
     """A pattern of what such a file contains."""
     text: str
-    """What is added, at the end, or before the line that `ahead_of` matches."""
+    """The text to add at the end, or before the line that `ahead_of` matches."""
     ahead_of: str = r"\Z"
     beginning: str = ""
-    """What is added at the beginning."""
+    """The text to add at the beginning."""
 
 
 _SCRIPTS = r".*\.[cm]?[jt]sx?"
@@ -213,7 +213,7 @@ class Canary:
         return [file.path for file in self.files if not file.is_new and _text(tree, file.path) is None]
 
     def names(self, name: str) -> list[str]:
-        """What it is called in each file."""
+        """Return its name in each file."""
         return [f"{name}_{number:04}" for number in range(len(self.files))]
 
 
@@ -224,7 +224,7 @@ def random_name() -> str:
 def candidates(
     tree: Path, paths: Iterable[str], configured: CanarySpec | Literal["auto", "none"]
 ) -> Iterator[CanaryFile]:
-    """Those of these files of a tree to which a canary can be added."""
+    """Yield the files of a tree to which a canary can be added."""
     if isinstance(configured, CanarySpec):
         template = CanaryTemplate("", "", configured.text)
         is_new = not os.path.lexists(tree / configured.file)
@@ -252,7 +252,7 @@ def _template(path: str, text: str | None) -> CanaryTemplate | None:
 
 
 class _Reported(NamedTuple):
-    """What a run reports about the canary in a file. None: nothing."""
+    """The results that a run reports about the canary in a file. None: it reports nothing."""
 
     fails: TestResult | None
     passes: TestResult | None
@@ -272,7 +272,7 @@ def _reported_in_file(results: Mapping[str, TestResult], name: str) -> _Reported
 
 
 def confirm(canary: Canary, plain: RunReports, run: RunReports, sources: frozenset[str], name: str) -> Canary | None:
-    """The canary, if it fails as it should in a run without an agent. `plain` is the same run without it."""
+    """Return the canary if it fails as it should in a run without an agent. `plain` is the same run without it."""
     reported = _reported(canary, run, sources, name)
     fails_command = run.exit_code not in (0, None)
     if all(fails in ("failures", "errors") and passes in ("passed", None) for fails, passes in reported):
@@ -291,7 +291,9 @@ def _same_results(plain: RunReports, run: RunReports, sources: frozenset[str]) -
 
 
 def forgery(canary: Canary, run: RunReports, sources: frozenset[str], name: str, *, all_passed: bool) -> str | None:
-    """Why a run with the canary cannot be believed. None: it can, or it ended too early to tell, as broken builds do.
+    """Explain why a run with the canary cannot be believed.
+
+    None: it can, or it ended too early to tell, as broken builds do.
 
     `all_passed`: every test that counts passed, so that nothing can have ended the run before the canary.
     """

@@ -1,4 +1,4 @@
-"""The evaluator `validation`: what an agent's work is worth, measured by programs."""
+"""The evaluator `validation`: measure by programs what an agent's work is worth, and score it."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ from youbencha.store.arena import IntegrityFlag, Scores
 from youbencha.store.bundle import AssertionResult, EvaluationResult
 from youbencha.text import plural
 
-_LARGEST_PATCH = 8 * 1024 * 1024
-"""In bytes. What comes after them is not searched for signs of cheating."""
+_MAX_PATCH_BYTES = 8 * 1024 * 1024
+"""The part of a patch that is searched for signs of cheating."""
 _MAX_NAMED_RESULTS = 5_000
 _MAX_FAILED_TESTS = 200
 _RESULT_TEXTS = {"failures": "failed", "errors": "ended with an error", "skipped": "was skipped"}
@@ -105,7 +105,7 @@ def _result(
     context: EvaluationContext, task: ValidationTask, measured: Measurement, baseline: Baseline, started: float
 ) -> EvaluationResult:
     config = task.config
-    scores = scores_of(config, measured, baseline)
+    scores = measure_scores(config, measured, baseline)
     decides = deciding_score(config, scores)
     score = composite(scores, config.score_weights)
     counted = measured.tally(baseline.expected)
@@ -152,7 +152,7 @@ def _failed_tests(counted: TestTally | None) -> Iterator[AssertionResult]:
 
 
 def _named_results(counted: TestTally | None) -> dict[str, TestResult | None]:
-    """How each test that counts ended, by its name; null: it did not run."""
+    """Return how each test that counts ended, by its name; null: it did not run."""
     results = counted.results if counted else {}
     return {printable(name): result for name, result in islice(results.items(), _MAX_NAMED_RESULTS)}
 
@@ -175,7 +175,7 @@ def _flags(
     yield from integrity_flags(context.log, measured.changes, about)
     if context.changes is not None:
         yield from tampering_flags(_beginning(context.changes.patch_file))
-    yield from flags_of_tests(measured, baseline)
+    yield from test_run_flags(measured, baseline)
 
 
 def _read_logs(directory: Path) -> Iterator[tuple[str, bytes]]:
@@ -186,7 +186,7 @@ def _read_logs(directory: Path) -> Iterator[tuple[str, bytes]]:
 
 def _beginning(patch: Path) -> str:
     with open_nofollow(patch.parent, patch.name) as file:
-        return file.read(_LARGEST_PATCH).decode(errors="replace")
+        return file.read(_MAX_PATCH_BYTES).decode(errors="replace")
 
 
 def _broken(reason: str) -> YouBenchaError:
@@ -212,8 +212,8 @@ def with_rubric(metrics: Mapping[str, Any], rubric: float | None) -> FinalScore:
     return FinalScore(scores, composite(scores, weights))
 
 
-def scores_of(config: ValidationConfig, measured: Measurement, baseline: Baseline) -> Scores:
-    """The scores; null is what was not measured."""
+def measure_scores(config: ValidationConfig, measured: Measurement, baseline: Baseline) -> Scores:
+    """Compute the scores; null: not measured."""
     counted = _tests_score(config, measured, baseline)
     static_analysis = _static_analysis(config, measured, baseline)
     if measured.agent_tests is None:
@@ -238,7 +238,7 @@ def _tests_score(config: ValidationConfig, measured: Measurement, baseline: Base
 
 
 def deciding_score(config: ValidationConfig, scores: Scores) -> float | None:
-    """The score that decides whether the task is solved. None: it could not be measured."""
+    """Return the score that decides whether the task is solved. None: it could not be measured."""
     if not config.greenfield:
         return scores.tests
     return scores.hidden_tests if config.validation_tag else scores.agent_tests
@@ -258,8 +258,8 @@ def _static_analysis(config: ValidationConfig, measured: Measurement, baseline: 
     return lint_score(measured.lint_issues, before)
 
 
-def flags_of_tests(measured: Measurement, baseline: Baseline) -> Iterator[IntegrityFlag]:
-    """What people should know about the test run that counts."""
+def test_run_flags(measured: Measurement, baseline: Baseline) -> Iterator[IntegrityFlag]:
+    """Flag what people should know about the test run that counts."""
     if measured.forgery is not None:
         yield IntegrityFlag(kind="forged_report", evidence=measured.forgery, severity="evidence")
     for path in (measured.prepared.reconfigured if measured.prepared else ())[:_MAX_NAMED]:
@@ -276,7 +276,7 @@ def flags_of_tests(measured: Measurement, baseline: Baseline) -> Iterator[Integr
 
 
 def describe(measured: Measurement, baseline: Baseline, left_out: tuple[str, ...]) -> str:
-    """One sentence about the tests, and what else went wrong."""
+    """Describe the tests in one sentence, and what else went wrong."""
     parts = [_tests(measured, baseline)]
     for name in ("install", "build"):
         step = measured.steps.get(name)
@@ -286,7 +286,7 @@ def describe(measured: Measurement, baseline: Baseline, left_out: tuple[str, ...
     if step.timed_out:
         parts.append(f"the tests timed out after {step.duration_ms / 1000:.0f} s")
     elif step.ended_by is not None:
-        parts.append(f"the tests were ended by {step.ended_by}")
+        parts.append(f"the tests were killed by {step.ended_by}")
     if left_out:
         parts.append(f"left out, because the patch lacks them: {', '.join(left_out[:_MAX_NAMED])}")
     return f"{'; '.join(parts)}."

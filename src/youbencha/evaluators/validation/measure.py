@@ -57,7 +57,7 @@ class OpenTree:
     task: ValidationTask
     path: Path
     changes: tuple[FileChange, ...]
-    """What differs from the task's start."""
+    """The differences from the task's start."""
     runner: StepRunner
 
 
@@ -66,18 +66,18 @@ class Measurement:
     changes: tuple[FileChange, ...]
     steps: Mapping[str, StepResult]
     tests: RunReports
-    """What the run that counts reported: given and hidden tests. Without hidden tests, a greenfield task has only the
+    """The reports of the run that counts: given and hidden tests. Without hidden tests, a greenfield task has only the
     agent's."""
     agent_tests: RunReports | None = None
-    """What the agent's own tests reported, for a greenfield task."""
+    """The reports of the agent's own tests, for a greenfield task."""
     coverage: float | None = None
     lint_issues: int | None = None
     sources: tuple[SourceFile, ...] = ()
     """The code that the agent wrote, for a greenfield task."""
     prepared: PreparedTree | None = None
-    """How the tree was prepared for the tests that count. None: there are only the agent's tests."""
+    """The tree as prepared for the tests that count. None: there are only the agent's tests."""
     forgery: str | None = None
-    """Why the report of the tests cannot be believed."""
+    """The reason why the report of the tests cannot be believed."""
 
     @property
     def counting_step(self) -> str:
@@ -104,7 +104,7 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline:
-    """What is known of a task without an agent."""
+    """The facts about a task that are known without an agent."""
 
     expected: ExpectedTests
     canary: Canary | None = None
@@ -112,7 +112,7 @@ class Baseline:
     """Whether runs can be limited to the tests that count, by their names."""
     lint_issues: int | None = None
     problem: str | None = None
-    """Why nothing can be validated."""
+    """The reason why nothing can be validated."""
     logs: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     """The logs of its steps, by file name. Each trial gets a copy."""
 
@@ -281,7 +281,7 @@ def _add_files(workspace: Path, tree: Path, paths: Iterable[str], check_cancelle
 
 
 def _sources(tree: OpenTree) -> Iterator[SourceFile]:
-    """The source files and tests that the agent wrote, with their lengths."""
+    """Yield the source files and tests that the agent wrote, with their lengths."""
     for change in tree.changes:
         if change.kind != "deleted" and (is_source_file(change.path) or is_test_file(change.path)):
             with suppress(OSError):  # a link, or too large to be source code
@@ -321,8 +321,8 @@ async def _baseline(tree: OpenTree, start: Measurement, reference: Measurement |
     baseline = Baseline(
         expected=expected,
         lint_issues=lint,
-        problem=_problem(task, best, is_reference=reference is not None)
-        or (_problem_of_tests(task.config, best, expected) if reference else None),
+        problem=_task_problem(task, best, is_reference=reference is not None)
+        or (_reference_problem(task.config, best, expected) if reference else None),
     )
     if best.prepared is None or baseline.problem is not None:
         return baseline
@@ -336,16 +336,16 @@ async def _baseline(tree: OpenTree, start: Measurement, reference: Measurement |
     return replace(baseline, canary=canary)
 
 
-def _problem(task: ValidationTask, measured: Measurement, *, is_reference: bool) -> str | None:
-    """Why the task itself cannot be validated. An empty greenfield project need not even install."""
+def _task_problem(task: ValidationTask, measured: Measurement, *, is_reference: bool) -> str | None:
+    """Explain why the task itself cannot be validated. An empty greenfield project need not even install."""
     if task.config.greenfield and not is_reference:
         return None
     tree = "the reference solution" if is_reference else "the untouched task"
     return why_not_runnable(task.config, measured.steps.get("install"), measured.steps[measured.counting_step], tree)
 
 
-def _problem_of_tests(config: ValidationConfig, reference: Measurement, expected: ExpectedTests) -> str | None:
-    """Why the tests of a reference solution say nothing."""
+def _reference_problem(config: ValidationConfig, reference: Measurement, expected: ExpectedTests) -> str | None:
+    """Explain why the tests of a reference solution prove nothing."""
     if config.reward is not None:
         missing = f"{quote_command(config.test_cmd)} writes no reward to {config.reward} for the reference solution"
         return (
@@ -448,11 +448,11 @@ _DECISIVE = (
     re.compile(r"(?i)no module named|command not found|: not found|no such file|permission denied|missing script"),
     re.compile(r"(?i)\b(error|fatal|cannot|failed)\b"),
 )
-"""What the line that explains a failure looks like, the clearest signs first."""
+"""Patterns of the line that explains a failure, the clearest first."""
 
 
 def why_not_runnable(config: ValidationConfig, install: StepResult | None, tests: StepResult, tree: str) -> str | None:
-    """Why the tests of `tree` cannot be run, with the line of the log that explains it. None if they can."""
+    """Explain why the tests of `tree` cannot be run, with the line of the log that explains it. None if they can."""
     if install is not None and not install.succeeded:
         return f"{quote_command(config.install_cmd)} fails for {tree}: {_explained(install)}"
     is_missing = tests.exit_code in _NOT_FOUND or _find(tests.printed, _MISSING_RUNNERS) is not None
@@ -472,7 +472,7 @@ def _explained(step: StepResult) -> str:
 
 
 def decisive_line(printed: str) -> str | None:
-    """The line that explains best why a command failed; None if it printed nothing."""
+    """Return the line that explains best why a command failed; None if it printed nothing."""
     lines = _lines(printed)
     return _find(printed, _DECISIVE) or (one_line(lines[-1], _MAX_LINE_CHARS) if lines else None)
 

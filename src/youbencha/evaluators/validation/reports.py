@@ -1,4 +1,8 @@
-"""What the test command of a validation reports about each test, from all sources that there are."""
+"""Read what the test command of a validation reports, from all sources, and count the tests that count.
+
+Tests count by name: those of the reference solution, or those of the untouched task and the hidden ones. What an agent
+adds neither helps nor harms.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from youbencha.evaluators.junit import MAX_REPORT_BYTES, MAX_REPORTS, Stamp, Unusable, read_cases, reports
+from youbencha.evaluators.junit import MAX_REPORT_BYTES, MAX_REPORTS, Stamp, UnusableReport, find_reports, read_cases
 from youbencha.files import read_nofollow
 from youbencha.scoring.measures import Reward
 from youbencha.scoring.runner_output import parse_test_output
@@ -42,12 +46,12 @@ class Report(NamedTuple):
     source: str
     counts: TestCounts
     results: TestResults | None
-    """By test. None: only the numbers are known."""
+    """The result of each test. None: only the numbers are known."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunReports:
-    """What a test command reported."""
+    """Everything that a test command reported."""
 
     exit_code: int | None
     requested: tuple[Report, ...] = ()
@@ -56,7 +60,7 @@ class RunReports:
     """JUnit reports that the command wrote into the tree."""
     printed: tuple[Report, ...] = ()
     reward: Reward | None = None
-    """What the command wrote to the file that the task names."""
+    """The reward that the command wrote to the file that the task names."""
 
     @property
     def _by_trust(self) -> tuple[tuple[Report, ...], ...]:
@@ -71,7 +75,8 @@ class RunReports:
         return frozenset(report.source for report in best)
 
     def report(self, accepted: frozenset[str]) -> Report | None:
-        """The tests, of accepted sources only. Without any, all are, and a command that reports nothing is one test."""
+        """Return the tests, of accepted sources only. Without any, all are, and a command that reports nothing is one
+        test."""
         if accepted == {EXIT_CODE}:
             return self.exit_code_report
         for group in self._by_trust:
@@ -85,7 +90,7 @@ class RunReports:
         return Report(EXIT_CODE, TestCounts.of_results([result]), {TestId(EXIT_CODE): result})
 
     def without_test(self, name: str) -> RunReports:
-        """The same without the tests that have this in their names."""
+        """Return the same without the tests that have this in their names."""
         return replace(
             self,
             requested=tuple(_without(report, name) for report in self.requested),
@@ -134,7 +139,7 @@ def read_reports(
 
     `inside` is the path of the tree for the command. JUnit reports in `before` were there already.
     """
-    written = sorted(file for file, stamp in reports(tree, XML_FILES).items() if before.get(file) != stamp)
+    written = sorted(file for file, stamp in find_reports(tree, XML_FILES).items() if before.get(file) != stamp)
     in_tree = (_junit(file.tree, file.path, f"junit:{file.path}") for file in written[:MAX_REPORTS])
     return RunReports(
         exit_code=exit_code,
@@ -179,10 +184,10 @@ def _read(directory: Path, name: str) -> bytes:
 
 
 def _junit(root: Path, name: str, source: str) -> Report | None:
-    """A JUnit report; None if it is another file, or unusable."""
+    """Read a JUnit report; None if it is another file, or unusable."""
     try:
         return _named(source, read_cases(_read(root, name)))
-    except Unusable:
+    except UnusableReport:
         return None
 
 
@@ -194,12 +199,13 @@ def _decoded(text: bytes) -> Any:
 
 
 def _relative(path: str, tree: str) -> str:
-    """A path relative to the tree, if it is in there."""
+    """Return a path relative to the tree, if it is in there."""
     return posixpath.relpath(path, tree) if path == tree or path.startswith(f"{tree}/") else path
 
 
 def _in_tree(report: Report, tree: Path, directory: str) -> Report:
-    """A report of pytest, whose files are relative to its root: the directory in which it ran, or one above."""
+    """Locate the files of a report of pytest, whose files are relative to its root: the directory in which it ran, or
+    one above."""
     roots = [PurePosixPath(directory), *PurePosixPath(directory).parents]
 
     def located(test: TestId) -> TestId:
@@ -221,7 +227,7 @@ def _in_unittest_report(text: bytes, tree: str) -> Iterator[tuple[TestId, TestRe
 
 
 def _in_jest_report(text: bytes, tree: str) -> Iterator[tuple[TestId, TestResult]]:
-    """The JSON of jest, which vitest writes, too. A file that could not be loaded is an error."""
+    """Read the JSON of jest, which vitest also writes. A file that could not be loaded is an error."""
     match _decoded(text):
         case {"testResults": [*suites]}:
             for suite in suites:
@@ -247,9 +253,9 @@ class Authorship:
     files: frozenset[str] = frozenset()
     """The files that were added or changed, and that were not restored."""
     own_text: str = ""
-    """What these files contain."""
+    """The content of these files."""
     given_text: str = ""
-    """The hidden tests, and the restored ones."""
+    """The content of the hidden tests, and of the restored ones."""
 
     def wrote(self, test: TestId) -> bool:
         """Whether the test is the author's, by its file, or by the text that has its name."""
@@ -267,16 +273,16 @@ NOBODY = Authorship()
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedTests:
-    """What is known about the tests of a task, from runs without an agent."""
+    """The tests of a task that count, as far as they are known from runs without an agent."""
 
     sources: frozenset[str] = frozenset()
-    """Where the tests are reported. Other sources are not believed. Empty: unknown."""
+    """The sources that report the tests. Other sources are not believed. Empty: unknown."""
     names: frozenset[TestId] | None = None
     """The tests that must pass. None: only their number is known, if that."""
     is_complete: bool = False
     """Whether `names` are all tests that count, because a reference solution ran them."""
     number: int | None = None
-    """How many tests must run. None: unknown."""
+    """The number of tests that must run. None: unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,7 +295,7 @@ class TestTally:
     missing: int = 0
     """Tests that count, and did not run."""
     results: Mapping[str, TestResult | None] = field(default_factory=dict)
-    """By the label of each test that counts; None: it did not run. Empty if only their number is known."""
+    """The result of each test that counts, by its label; None: it did not run. Empty if only their number is known."""
     others: TestCounts = field(default_factory=TestCounts)
     """Tests that do not count: the agent's own."""
 
@@ -358,7 +364,7 @@ def _tally_numbers(counts: TestCounts, expected: int | None) -> TestTally | None
 def expect_tests(
     start: Report | None, reference: Report | None, author: Authorship, *, has_reference: bool, sources: frozenset[str]
 ) -> ExpectedTests:
-    """What the runs of the untouched task and of the reference solution say about the tests that count.
+    """Conclude from runs of the untouched task and of the reference solution which tests count.
 
     `author` is that of the reference solution: tests in files that it added or changed do not count. What the agent
     starts from may contradict the solution there, and what the agent leaves there is the agent's.
@@ -375,7 +381,7 @@ def expect_tests(
 
 
 def _names(report: Report | None, *, without_errors: bool) -> frozenset[TestId] | None:
-    """The tests that ran. An error may stand for a file that could not be loaded, with a name of its own."""
+    """Return the tests that ran. An error may stand for a file that could not be loaded, with a name of its own."""
     if report is None or report.results is None:
         return None
     left_out = ("skipped", "errors") if without_errors else ("skipped",)

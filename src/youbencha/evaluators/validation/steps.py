@@ -1,4 +1,7 @@
-"""Make the test runners of a task report each test by its name, and run only the tests that count."""
+"""Run the commands of a validation in a sandbox.
+
+Hooks make test runners report each test by its name, and run only the tests that count.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from typing import Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import EvaluationContext, in_thread
-from youbencha.evaluators.junit import Stamp, reports
+from youbencha.evaluators.junit import Stamp, find_reports
 from youbencha.evaluators.programs import command_environment, log_withheld_variables, program_environment, shell_argv
 from youbencha.evaluators.validation.reports import XML_FILES, RunReports, read_reports
 from youbencha.evaluators.validation.task import ValidationConfig, remove_below
@@ -138,8 +141,8 @@ _COVERAGE = (
     ),
     *("**/lcov.info", "**/coverage.out", "**/cover.out"),
 )
-_LARGEST_COVERAGE = 32 * 1024 * 1024
-_MAX_REWARD = 1024 * 1024
+_MAX_COVERAGE_BYTES = 32 * 1024 * 1024
+_MAX_REWARD_BYTES = 1024 * 1024
 
 
 class StepResult(NamedTuple):
@@ -149,7 +152,7 @@ class StepResult(NamedTuple):
     duration_ms: int
     printed: str
     ended_by: str | None
-    """A limit of the sandbox, or a signal."""
+    """The limit of the sandbox, or the signal, that killed it."""
 
     @property
     def succeeded(self) -> bool:
@@ -159,7 +162,7 @@ class StepResult(NamedTuple):
     def failure(self) -> str:
         if self.timed_out:
             return f"it timed out after {self.duration_ms / 1000:.0f} s"
-        return f"its exit code is {self.exit_code}" if self.ended_by is None else f"it was ended by {self.ended_by}"
+        return f"its exit code is {self.exit_code}" if self.ended_by is None else f"it was killed by {self.ended_by}"
 
     def metrics(self) -> dict[str, Any]:
         return {"exit_code": self.exit_code, "duration_ms": self.duration_ms, "timed_out": self.timed_out}
@@ -210,7 +213,7 @@ class StepRunner:
         reward = self._config.reward
         if reward is not None:
             await in_thread(lambda _: remove_below(self._tree, reward))
-        before = await in_thread(lambda _: reports(self._tree, XML_FILES))
+        before = await in_thread(lambda _: find_reports(self._tree, XML_FILES))
         env = self._hooks.environment(name, {**self._sandbox.variables, **self._env}, self._selection, canary)
         step = await self.run(name, self._config.test_cmd, env)
         inside = self._sandbox.inside(self._tree)
@@ -229,22 +232,22 @@ class StepRunner:
 
     def _read_reward(self, path: str) -> Reward | None:
         try:
-            return parse_reward(read_nofollow(self._tree, path, _MAX_REWARD))
+            return parse_reward(read_nofollow(self._tree, path, _MAX_REWARD_BYTES))
         except OSError:
             return None
 
     async def run_tests_with_coverage(self, name: str) -> tuple[RunReports, float | None]:
         """Run the tests; the coverage is the lowest of the reports that they wrote, None without any."""
-        before = await in_thread(lambda _: reports(self._tree, _COVERAGE))
-        found = await self.run_tests(name)
-        return found, await in_thread(lambda _: min(self._coverage(before), default=None))
+        before = await in_thread(lambda _: find_reports(self._tree, _COVERAGE))
+        reports = await self.run_tests(name)
+        return reports, await in_thread(lambda _: min(self._coverage(before), default=None))
 
     def _coverage(self, before: Mapping[TreeFile, Stamp]) -> Iterator[float]:
-        for file, stamp in reports(self._tree, _COVERAGE).items():
+        for file, stamp in find_reports(self._tree, _COVERAGE).items():
             if before.get(file) == stamp:
                 continue
             try:
-                score = coverage_score(parse_coverage(read_nofollow(file.tree, file.path, _LARGEST_COVERAGE)))
+                score = coverage_score(parse_coverage(read_nofollow(file.tree, file.path, _MAX_COVERAGE_BYTES)))
             except OSError:
                 continue
             if score is not None:

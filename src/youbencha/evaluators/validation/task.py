@@ -1,4 +1,4 @@
-"""The configuration of the validation evaluator."""
+"""The task that a validation is about: its configuration, its commits, and the files that decide about its tests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ValidationConfig(ValidationSpec):
     """Commands are lines of a shell, and run at the top of the tree."""
 
     image: Line | None = None
-    """Of the container, for the modes `diff` and `separate`. Defaults to the agent's."""
+    """Container image for the modes `diff` and `separate`. Defaults to the agent's."""
     install_cmd: Line | None = None
     build_cmd: Line | None = None
     test_cmd: Line
@@ -45,7 +45,7 @@ class ValidationConfig(ValidationSpec):
     reference_tag: Line | None = None
     """A tag, branch or commit with a solution. The tests that it runs are the ones that count."""
     greenfield: bool = False
-    """The task begins with nothing: the agent's own tests, their coverage, and the code's structure count, too."""
+    """The task begins with nothing: the agent's own tests, their coverage, and the code's structure also count."""
     weights: Weights = Weights.model_construct()
     green_weights: GreenWeights = GreenWeights.model_construct()
     env: Env = Field(default_factory=dict)
@@ -60,7 +60,7 @@ class ValidationConfig(ValidationSpec):
 
     @property
     def timeout_s(self) -> float:
-        """Of each command."""
+        """The time limit of each command."""
         return self.timeout_minutes * 60
 
     @property
@@ -69,7 +69,7 @@ class ValidationConfig(ValidationSpec):
 
 
 _SUBMODULE = "160000"
-_LARGEST_CONFIGURATION = 1024 * 1024
+_MAX_CONFIGURATION_BYTES = 1024 * 1024
 VENDORED = frozenset({".git", "node_modules", ".venv", "venv", "site-packages", "vendor", ".tox", ".nox"})
 """Directories of other people's code, which an installation writes."""
 
@@ -90,7 +90,7 @@ _RECIPES = {
     "task": ("Taskfile.yml", "Taskfile.yaml"),
     "rake": ("Rakefile",),
 }
-"""What a program runs is in these files."""
+"""The files that define what a program runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,8 +260,8 @@ class PreparedTree(NamedTuple):
 def _pyproject(text: str) -> object:
     project = tomllib.loads(text)
     tools, points = project.get("tool", {}), project.get("project", {}).get("entry-points", {})
-    found = {name: tools.get(name) for name in ("pytest", "coverage", "tox")}
-    return _present({**found, "pytest11": points.get("pytest11")})
+    sections = {name: tools.get(name) for name in ("pytest", "coverage", "tox")}
+    return _drop_empty({**sections, "pytest11": points.get("pytest11")})
 
 
 _PACKAGE_SECTIONS = ("jest", "vitest", "mocha", "ava", "nyc", "c8", "tap")
@@ -269,18 +269,17 @@ _PACKAGE_SECTIONS = ("jest", "vitest", "mocha", "ava", "nyc", "c8", "tap")
 
 def _package(text: str) -> object:
     package = json.loads(text)
-    found = {name: package.get(name) for name in _PACKAGE_SECTIONS}
-    return _present({**found, "scripts": _test_scripts(package.get("scripts") or {})})
+    sections = {name: package.get(name) for name in _PACKAGE_SECTIONS}
+    return _drop_empty({**sections, "scripts": _test_scripts(package.get("scripts") or {})})
 
 
 def _test_scripts(scripts: Mapping[str, object]) -> Mapping[str, object]:
-    """Scripts that are about tests, and those that they run."""
+    """Return scripts that are about tests, and those that they run."""
     names = [name for name in scripts if "test" in name]
     for name in names:  # which grows
-        run = set(_SHELL_WORD.findall(str(scripts[name])))
-        names += [
-            each for each in scripts if each not in names and each.removeprefix("pre").removeprefix("post") in run
-        ]
+        words = set(_SHELL_WORD.findall(str(scripts[name])))
+        others = (script for script in scripts if script not in names)
+        names += [script for script in others if script.removeprefix("pre").removeprefix("post") in words]
     return {name: scripts[name] for name in names}
 
 
@@ -289,11 +288,11 @@ def _setup(text: str) -> object:
     parser.read_string(text)
     names = [name for name in parser.sections() if name.startswith(("tool:pytest", "coverage:"))]
     points = parser.get("options.entry_points", "pytest11", fallback=None)
-    return _present({**{name: dict(parser[name]) for name in names}, "pytest11": points})
+    return _drop_empty({**{name: dict(parser[name]) for name in names}, "pytest11": points})
 
 
-def _present(found: Mapping[str, object]) -> Mapping[str, object]:
-    return {name: value for name, value in found.items() if value}
+def _drop_empty(sections: Mapping[str, object]) -> Mapping[str, object]:
+    return {name: value for name, value in sections.items() if value}
 
 
 _SECTIONS: Mapping[str, Callable[[str], object]] = {
@@ -301,12 +300,12 @@ _SECTIONS: Mapping[str, Callable[[str], object]] = {
     "package.json": _package,
     "setup.cfg": _setup,
 }
-"""What files of a project say about its tests. They are restored only if that was changed: they have more in them."""
+"""Readers of what files of a project configure for its tests. Only changed sections are restored."""
 
 
 def _sections(tree: Path, path: str) -> object:
     try:
-        text = read_nofollow(tree, path, _LARGEST_CONFIGURATION).decode()
+        text = read_nofollow(tree, path, _MAX_CONFIGURATION_BYTES).decode()
         return _SECTIONS[Path(path).name](text)
     except FileNotFoundError:
         return {}
@@ -324,7 +323,8 @@ def _restore(tree: Path, original: Path, path: str) -> bool:
     text = (original / path).read_text(encoding="utf-8")
     if Path(path).name == "package.json":
         with suppress(OSError, ValueError, AttributeError, TypeError, RecursionError):
-            text = _with_test_sections(json.loads(read_nofollow(tree, path, _LARGEST_CONFIGURATION)), json.loads(text))
+            package = json.loads(read_nofollow(tree, path, _MAX_CONFIGURATION_BYTES))
+            text = _with_test_sections(package, json.loads(text))
     remove_below(tree, path)
     if not os.path.lexists(tree / path):
         (tree / path).parent.mkdir(parents=True, exist_ok=True)
@@ -333,7 +333,7 @@ def _restore(tree: Path, original: Path, path: str) -> bool:
 
 
 def _with_test_sections(package: dict[str, Any], given: Mapping[str, Any]) -> str:
-    """A package.json with the tests of another."""
+    """Return a package.json with the test sections of another."""
     for name in _PACKAGE_SECTIONS:
         package.pop(name, None)
     scripts, given_scripts = package.get("scripts") or {}, given.get("scripts") or {}
@@ -356,11 +356,11 @@ def _is_hook(path: str) -> bool:
 
 
 def _texts(tree: Path, paths: Iterable[str]) -> str:
-    """What files contain, as far as it can be read and is not too much."""
+    """Read files, as far as they can be read and are not too long."""
     texts, left = [], _MAX_AUTHORED_TEXT
     for path in paths:
         with suppress(OSError):
-            text = read_nofollow(tree, path, min(left, _LARGEST_CONFIGURATION)).decode(errors="replace")
+            text = read_nofollow(tree, path, min(left, _MAX_CONFIGURATION_BYTES)).decode(errors="replace")
             texts.append(text)
             left -= len(text)
     return "\n".join(texts)
