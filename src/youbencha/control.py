@@ -258,7 +258,7 @@ class SessionMetrics:
         self._recorder.record(event)
 
     def sidecar(self, protocol: ControlProtocol) -> dict[str, Any]:
-        """The content of the sidecar. Unknown is None, never 0; `partial` if more was used than could be counted."""
+        """Return the content of the metrics file."""
         facts = self._recorder.facts()
         return sidecar_record(
             facts.usage,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from youbencha.adapters import get_adapter
-from youbencha.adapters.cli_agent.environment import gateway_environment, is_model_credential, provider_of
+from youbencha.adapters.cli_agent.environment import gateway_environment, is_model_credential, provider_of_model
 from youbencha.gateway.access import GatewayAccess
 
 ACCESS = GatewayAccess("http://127.0.0.1:4100", "yb-virtual-0123456789")
@@ -79,7 +79,7 @@ def test_proxies_are_kept_but_bypassed_for_the_gateway() -> None:
     ],
 )  # fmt: skip
 def test_provider_of_a_model(model: str | None, provider: str | None) -> None:
-    assert provider_of(model) == provider
+    assert provider_of_model(model) == provider
 
 
 @pytest.mark.parametrize("agent", AGENTS)

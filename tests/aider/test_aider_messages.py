@@ -10,7 +10,7 @@ import pytest
 from aider_bench import DONE, event
 
 from youbencha.adapters import get_adapter
-from youbencha.adapters.aider.adapter import api_of, gateway_variables, missing_key, served_by
+from youbencha.adapters.aider.adapter import api_provider, gateway_variables, missing_key, provider_name
 from youbencha.adapters.aider.records import model_answers, read_analytics, read_calls, read_messages
 from youbencha.gateway.access import GatewayAccess
 from youbencha.usage import Tokens
@@ -118,14 +118,14 @@ def test_tokens_of_calls(tmp_path: Path) -> None:
     ],
 )
 def test_api_of_a_model(model: str, api: str | None, name: str | None) -> None:
-    assert (api_of(model, {}), served_by(model)) == (api, name)
+    assert (api_provider(model, {}), provider_name(model)) == (api, name)
 
 
 def test_without_a_model_the_key_decides() -> None:
     one = {"GEMINI_API_KEY": "k"}
-    assert api_of(None, one) == "gemini"
-    assert api_of(None, {**one, "OPENAI_API_KEY": "k"}) is None
-    assert api_of(None, {}) is None
+    assert api_provider(None, one) == "gemini"
+    assert api_provider(None, {**one, "OPENAI_API_KEY": "k"}) is None
+    assert api_provider(None, {}) is None
 
 
 def test_gateway_variables() -> None:

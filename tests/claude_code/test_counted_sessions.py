@@ -76,10 +76,10 @@ WARMUP = {"when": {"prompt_contains": "Warmup"}, "turns": [{**SIDE, "times": "fo
 
 def sent(request: RecordedRequest) -> Tokens:
     is_main = request.kind == "turn" and request.conversation is None
-    return tokens_of(TURNS[request.turn] if is_main and request.turn is not None else SIDE)
+    return read_tokens(TURNS[request.turn] if is_main and request.turn is not None else SIDE)
 
 
-def tokens_of(turn: dict[str, Any]) -> Tokens:
+def read_tokens(turn: dict[str, Any]) -> Tokens:
     keys = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     return Tokens(*(turn["usage"][key] for key in keys))
 
@@ -167,7 +167,7 @@ async def test_a_call_that_the_total_lacks_is_noticed(claude: ClaudeBench, turns
     assert found is not None
     assert found.partial is (claude.cli.version in LOST)
     assert not turns_before or found.cost_usd  # of what was counted: a lower bound
-    answered, tokens = add_all([tokens_of(turn) for turn in (*TURNS[:turns_before], TURNS[2])]), counted(session)
+    answered, tokens = add_all([read_tokens(turn) for turn in (*TURNS[:turns_before], TURNS[2])]), counted(session)
     assert tokens is not None
     assert all((found or 0) >= (least or 0) for found, least in zip(tokens, answered, strict=True))
 

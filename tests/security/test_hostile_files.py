@@ -286,7 +286,7 @@ AGENTS = {name: reader for name, reader in READERS.items() if not reader.users}
 
 @pytest.mark.parametrize("reader", AGENTS.values(), ids=AGENTS)
 def test_an_endless_file_is_read_up_to_a_bound(reader: Reader, top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_files, "_MOST_BYTES", 32 << 20)
+    monkeypatch.setattr(agent_files, "_MAX_FILE_BYTES", 32 << 20)
     (top / reader.file).parent.mkdir(parents=True, exist_ok=True)
     with (top / reader.file).open("wb") as file:
         file.truncate(MORE_THAN_MEMORY)

@@ -169,7 +169,7 @@ class AgentExecutionResult:
     """Other facts about the run, such as the executable."""
 
     def execution(self) -> Execution:
-        """The part of a YouBenchaLog that is the same for every adapter."""
+        """Return the part of a YouBenchaLog that is the same for every adapter."""
         return Execution(
             started_at=self.started_at,
             completed_at=self.completed_at,
@@ -188,11 +188,11 @@ class AgentAdapter(Protocol):
 
     @property
     def version(self) -> str:
-        """Of the adapter, MAJOR.MINOR.PATCH."""
+        """The version of the adapter, MAJOR.MINOR.PATCH."""
         ...
 
     async def check_availability(self) -> bool:
-        """True if the agent can be run, False if it is not installed; raises if it is not authenticated.
+        """Return True if the agent can be run, False if it is not installed; raise if it is not authenticated.
 
         youBencha waits `READY_TIMEOUT_S` for it.
         """

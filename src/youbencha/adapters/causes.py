@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta, tzinfo
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 import orjson
 
@@ -37,15 +38,15 @@ class FailureEvidence(NamedTuple):
 
     text: str
     subtype: str | None = None
-    """Of the agent's result."""
+    """The subtype of the agent's result."""
     kind: str | None = None
-    """Of the agent's error."""
+    """The kind of the agent's error."""
     status: int | None = None
     refused: bool = False
 
     def http_status(self) -> int | None:
-        found = re.search(_STATUS_IN_TEXT, self.text)
-        return self.status or (int(found[1]) if found else None)
+        match = re.search(_STATUS_IN_TEXT, self.text)
+        return self.status or (int(match[1]) if match else None)
 
 
 class Cause(NamedTuple):
@@ -84,11 +85,11 @@ class Cause(NamedTuple):
 def find_cause(evidence: FailureEvidence, own: Iterable[Cause] = ()) -> Cause | None:
     """Return the first row that matches the facts, else a status in the text, else the text; `own` are the agent's."""
     causes, status = (*own, *COMMON_CAUSES), evidence.http_status()
-    found = (
+    matching = (
         *(cause for cause in causes if cause.fits_facts(evidence)),
         *(cause for cause in causes if status in cause.statuses),
     )
-    return found[0] if found else next((cause for cause in causes if cause.fits_text(evidence.text)), None)
+    return matching[0] if matching else next((cause for cause in causes if cause.fits_text(evidence.text)), None)
 
 
 COMMON_CAUSES = (
@@ -285,9 +286,7 @@ def _next_time(clock: re.Match[str], seen_at: datetime) -> float | None:
 
 
 def _zone(name: str | None) -> tzinfo | None:
-    """None for the local zone, which is the CLI's too."""
-    from zoneinfo import ZoneInfo
-
+    """Return the zone; None for the local one, which is also the CLI's."""
     return ZoneInfo(name) if name else None
 
 

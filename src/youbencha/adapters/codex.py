@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from packaging.version import Version
 
@@ -39,15 +40,11 @@ from youbencha.events import (
     UsageReported,
     WarningRaised,
 )
-from youbencha.gateway.access import GatewayAccess
+from youbencha.gateway.access import GatewayAccess, Provider
 from youbencha.json_lines import Record, as_count, as_mapping, as_str
 from youbencha.process import Command, ProcessResult
 from youbencha.sandbox.toolbox.catalogue import Npm
 from youbencha.usage import SessionUsage, Tokens
-
-if TYPE_CHECKING:
-    from youbencha.gateway.access import Provider
-
 
 Effort = Annotated[str, Matches(r"[a-z]+", "must be a single word in small letters, such as low, medium or high")]
 
@@ -175,8 +172,6 @@ def _with_key(env: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _configures_login(settings: Path) -> bool:
-    import tomllib  # few runs need it
-
     try:
         return not _OTHER_LOGINS.isdisjoint(tomllib.loads(settings.read_text(encoding="utf-8")))
     except (OSError, ValueError):
@@ -246,7 +241,7 @@ class CodexReader(StreamReader):
 
     def _completed(self, record: Record) -> Iterator[Event]:
         if usage := as_mapping(record.get("usage")):
-            tokens = tokens_of(usage)
+            tokens = read_tokens(usage)
             yield UsageReported(
                 input_tokens=tokens.input,
                 output_tokens=tokens.output,
@@ -270,7 +265,7 @@ class CodexReader(StreamReader):
             yield RequestRetried(attempt=attempt, status=_status(message), reason=why, delay_ms=None)
 
 
-def tokens_of(usage: Record) -> Tokens:
+def read_tokens(usage: Record) -> Tokens:
     """Read tokens. Codex includes the cached ones in its input; `Tokens` does not."""
     whole, read = as_count(usage.get("input_tokens")), as_count(usage.get("cached_input_tokens"))
     created = as_count(usage.get("cache_write_input_tokens"))
@@ -284,8 +279,8 @@ def _call_failed(message: str) -> CallFailed:
 
 
 def _status(message: str) -> int | None:
-    found = _STATUS.search(message)
-    return int(found["status"]) if found else None
+    match = _STATUS.search(message)
+    return int(match["status"]) if match else None
 
 
 def _tool_name(item: Record) -> str:
@@ -335,7 +330,7 @@ def with_session_file(session: SessionRecord, home: Path | None) -> SessionRecor
         if kind == "turn_context":
             model = as_str(payload.get("model")) or model
         elif total := as_mapping(as_mapping(payload.get("info")).get("total_token_usage")):
-            tokens = tokens_of(total)
+            tokens = read_tokens(total)
             # The total is repeated when a rate limit changes.
             totals += [] if totals and totals[-1] == tokens else [tokens]
     usage = facts.usage or (SessionUsage(totals[-1], partial=True) if totals else None)

@@ -27,6 +27,7 @@ from youbencha.adapters.cli_agent import (
     fits_argument,
 )
 from youbencha.adapters.cli_agent.config import AgentConfig, Argument
+from youbencha.adapters.cli_agent.environment import is_model_credential
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.events import SessionResult
 from youbencha.files import read_nofollow
@@ -34,17 +35,18 @@ from youbencha.gateway.access import GatewayAccess, Provider
 from youbencha.json_lines import Record, as_amount, as_count, as_str, as_strs
 from youbencha.log.model import ToolCall
 from youbencha.process import Command, ProcessResult, Redactor, find_executable
+from youbencha.spec.problems import ProblemAt
 from youbencha.store.layout import SIDECAR
 from youbencha.text import shorten
 from youbencha.usage import SessionUsage, Tokens
 
 _NOT_FOUND = "NOT_FOUND"
 
-_OF_ANY_SYSTEM = tuple(map(Path, ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib")))
+_SYSTEM_DIRECTORIES = tuple(map(Path, ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib")))
 """For a container, a program in one of these directories is the image's."""
 
 _PLACEHOLDER = re.compile(r"\{(prompt|prompt_file|model|agent_name|workspace)\}|\{config_dir\}(\S*)")
-_OF_THE_PROMPT = re.compile(r"\{prompt(_file)?\}")
+_PROMPT_PLACEHOLDER = re.compile(r"\{prompt(_file)?\}")
 PROMPT_VARIABLE = "YOUBENCHA_PROMPT"
 
 _GAVE_UP = 2
@@ -85,8 +87,6 @@ class CommandAgentConfig(AgentConfig):
         return self
 
     def _check_shell(self) -> None:
-        from youbencha.spec.problems import ProblemAt
-
         if not isinstance(self.command, str):
             raise ProblemAt("command", "must be one line of text if `shell` is true")
         if "{prompt}" in self.command:
@@ -94,13 +94,11 @@ class CommandAgentConfig(AgentConfig):
             raise ProblemAt("command", "must not contain {prompt}: a shell would run the prompt", hint=hint)
 
     def _check_line(self, line: str) -> None:
-        from youbencha.spec.problems import ProblemAt
-
         try:
-            found = shlex.split(line)
+            words = shlex.split(line)
         except ValueError as error:
             raise ProblemAt("command", f"cannot be split into words: {error}", hint="write it as a list") from None
-        if not found:
+        if not words:
             raise ProblemAt("command", "names no program")
 
 
@@ -144,11 +142,9 @@ class CommandAdapter(CliAdapter[CommandAgentConfig]):
         return None
 
     def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
-        return usual_variables(access)
+        return common_gateway_env(access)
 
     def credentials_in(self, env: Mapping[str, str]) -> Sequence[str]:
-        from youbencha.adapters.cli_agent.environment import is_model_credential
-
         return [name for name, value in env.items() if value and is_model_credential(name)]
 
     def complete(
@@ -166,8 +162,8 @@ class CommandAdapter(CliAdapter[CommandAgentConfig]):
         return AgentCli(path, version)
 
 
-def usual_variables(access: GatewayAccess) -> dict[str, str]:
-    """The variables by which most programs find the gateway."""
+def common_gateway_env(access: GatewayAccess) -> dict[str, str]:
+    """Return the variables by which most programs find the gateway."""
     return {
         "PROXY_URL": access.url,  # for Thunderdome's adapters
         "ANTHROPIC_BASE_URL": access.url,
@@ -211,8 +207,8 @@ def _in_container(config: CommandAgentConfig, context: AgentExecutionContext, ve
     """Share a file of the host, without its directory; any other name is a program of the image."""
     name = "/bin/sh" if config.shell else config.executable or config.words[0]
     written = Path(name).expanduser()
-    of_the_image = written.name == name or any(written.is_relative_to(directory) for directory in _OF_ANY_SYSTEM)
-    if of_the_image or (written.is_absolute() and not written.is_file()):
+    in_image = written.name == name or any(written.is_relative_to(directory) for directory in _SYSTEM_DIRECTORIES)
+    if in_image or (written.is_absolute() and not written.is_file()):
         return AgentCli(written, version, (name,))
     path = written if written.is_absolute() else _relative(written, context)
     sandbox = context.sandbox
@@ -231,10 +227,10 @@ def _program(name: str, env: Mapping[str, str], context: AgentExecutionContext |
     """Find a name on PATH, and a path relative to the file that names it, or else to the workspace."""
     written = Path(name).expanduser()
     if written.name == name:
-        found = find_executable(name, env)
-        if found is None:
+        program = find_executable(name, env)
+        if program is None:
             raise _missing(f"There is no program {name!r} on PATH.")
-        return found
+        return program
     if written.is_absolute() or context is None:
         # A relative path may be in the repository, which is not checked out yet.
         if written.is_absolute() and not written.is_file():
@@ -244,7 +240,7 @@ def _program(name: str, env: Mapping[str, str], context: AgentExecutionContext |
 
 
 def _relative(written: Path, context: AgentExecutionContext) -> Path:
-    directories = [each.absolute() for each in (context.config_dir, context.workspace_dir) if each is not None]
+    directories = [path.absolute() for path in (context.config_dir, context.workspace_dir) if path is not None]
     for directory in directories:
         if (directory / written).is_file():
             return directory / written
@@ -266,12 +262,16 @@ def _argv(invocation: Invocation[CommandAgentConfig], prompt_file: Path) -> tupl
     written = invocation.config.words[1:]
     # In one pass, so that braces in the prompt are not replaced.
     words = [
-        _PLACEHOLDER.sub(lambda found: values[found[1]] if found[1] else config_dir_path(invocation, found[2]), word)
+        _PLACEHOLDER.sub(lambda match: values[match[1]] if match[1] else config_dir_path(invocation, match[2]), word)
         for word in written
     ]
-    if invocation.prompt and invocation.config.prompt_by == "argument" and not any(map(_OF_THE_PROMPT.search, written)):
+    if (
+        invocation.prompt
+        and invocation.config.prompt_by == "argument"
+        and not any(map(_PROMPT_PLACEHOLDER.search, written))
+    ):
         words.append(invocation.prompt)
-    return (*invocation.cli.argv, *_fitting(words))
+    return (*invocation.cli.argv, *_check_length(words))
 
 
 def _shell_line(invocation: Invocation[CommandAgentConfig]) -> tuple[str, ...]:
@@ -281,17 +281,17 @@ def _shell_line(invocation: Invocation[CommandAgentConfig]) -> tuple[str, ...]:
         rest.insert(0, invocation.prompt)
     if os.name == "nt":
         return (*invocation.cli.argv, "/d", "/s", "/c", invocation.config.command)
-    return (*invocation.cli.argv, "-c", invocation.config.command, "sh", *_fitting(rest))
+    return (*invocation.cli.argv, "-c", invocation.config.command, "sh", *_check_length(rest))
 
 
-def _fitting(words: list[str]) -> list[str]:
+def _check_length(words: list[str]) -> list[str]:
     if not all(map(fits_argument, words)):
         raise _too_long("an argument cannot hold this prompt")
     return words
 
 
 def _variables(invocation: Invocation[CommandAgentConfig], prompt_file: Path) -> dict[str, str]:
-    """The program's variables. TASK_DIR and TASK_DESCRIPTION are also those of Thunderdome's adapters."""
+    """Return the program's variables. TASK_DIR and TASK_DESCRIPTION are also those of Thunderdome's adapters."""
     variables = {
         "TASK_DIR": invocation.inside(invocation.workspace),
         METRICS_VARIABLE: invocation.inside(metrics_file(invocation)),
@@ -314,7 +314,7 @@ def _too_long(message: str) -> ConfigError:
 
 
 METRICS_VARIABLE = "YOUBENCHA_METRICS_FILE"
-_LARGEST_FILE = 1024 * 1024
+_MAX_METRICS_BYTES = 1024 * 1024
 
 
 def metrics_file(invocation: Invocation[Any]) -> Path:
@@ -334,7 +334,7 @@ def with_metrics(invocation: Invocation[Any], session: SessionRecord, redactor: 
         with contextlib.suppress(OSError):  # if it is a directory, it is part of what the agent did
             (invocation.workspace / SIDECAR).unlink(missing_ok=True)
     known = _Fields(metrics.record, redactor)
-    found = {
+    facts = {
         "usage": known.usage(),
         "turns": known.read("turns", as_count),
         "tools_used": known.read("tools_used", _tools),
@@ -342,8 +342,8 @@ def with_metrics(invocation: Invocation[Any], session: SessionRecord, redactor: 
         "session_id": known.read("session_id", as_str),
         "unread_metrics": (*metrics.problems, *known.problems),
     }
-    known_facts = {name: value for name, value in found.items() if value}
-    return session.with_facts(**known_facts)._replace(tool_calls=_calls(found["tools_used"]))
+    known_facts = {name: value for name, value in facts.items() if value}
+    return session.with_facts(**known_facts)._replace(tool_calls=_calls(facts["tools_used"]))
 
 
 class _MetricsFile(NamedTuple):
@@ -353,21 +353,21 @@ class _MetricsFile(NamedTuple):
     problems: tuple[str, ...] = ()
 
     def or_else(self, other: _MetricsFile) -> _MetricsFile:
-        """The first that is not empty, with the problems of both."""
+        """Return the first that is not empty, with the problems of both."""
         return _MetricsFile(self.record or other.record, (*self.problems, *other.problems))
 
 
 def _read_object(path: Path, name: str) -> _MetricsFile:
     """Read the file, which may not exist. `name` is its name in messages."""
     try:
-        found = orjson.loads(read_nofollow(path.parent, path.name, _LARGEST_FILE))
+        record = orjson.loads(read_nofollow(path.parent, path.name, _MAX_METRICS_BYTES))
     except FileNotFoundError:
         return _MetricsFile({})
     except OSError as error:
         return _MetricsFile({}, (f"{name}: {error.strerror}",))
     except ValueError as error:
         return _MetricsFile({}, (f"{name} is not JSON: {error}",))
-    return _MetricsFile(found) if isinstance(found, dict) else _MetricsFile({}, (f"{name} is not a JSON object",))
+    return _MetricsFile(record) if isinstance(record, dict) else _MetricsFile({}, (f"{name} is not a JSON object",))
 
 
 class _Fields:
@@ -380,10 +380,10 @@ class _Fields:
 
     def read(self, name: str, reader: Callable[[object], Any]) -> Any:
         value = self._record.get(name)
-        found = None if value is None else reader(value)
-        if value is not None and found is None:
+        parsed = None if value is None else reader(value)
+        if value is not None and parsed is None:
             self.problems.append(f"{name} is {shorten(self._redactor.text(repr(value)), 40)}")
-        return found
+        return parsed
 
     def usage(self) -> SessionUsage | None:
         tokens = Tokens(
@@ -402,14 +402,14 @@ def _sidecar_in_repository(invocation: Invocation[Any]) -> Path:
 
 
 def _tools(value: object) -> dict[str, int] | None:
-    """`{"Bash": 3}`, or the names one by one: `["Bash", "Read", "Bash"]`."""
+    """Read `{"Bash": 3}`, or the names one by one: `["Bash", "Read", "Bash"]`."""
     if isinstance(value, dict):
         return value if all(as_count(times) is not None for times in value.values()) else None
     is_names = isinstance(value, list) and len(as_strs(value)) == len(value)
     return dict(Counter(as_strs(value))) if is_names else None
 
 
-_MOST = 10_000
+_MAX_TOOL_CALLS = 10_000
 """Limits memory, whatever a program reports."""
 
 
@@ -418,4 +418,4 @@ def _calls(tools_used: Mapping[str, int] | None) -> tuple[ToolCall, ...] | None:
     if tools_used is None:
         return None
     names = chain.from_iterable(repeat(name, times) for name, times in tools_used.items())
-    return tuple(ToolCall(name=name, arguments="") for name in islice(names, _MOST))
+    return tuple(ToolCall(name=name, arguments="") for name in islice(names, _MAX_TOOL_CALLS))

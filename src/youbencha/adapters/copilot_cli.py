@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from packaging.version import Version
 from pydantic import Field
@@ -27,7 +27,7 @@ from youbencha.adapters.cli_agent import (
 )
 from youbencha.adapters.cli_agent.agent_files import keep_logs, matching_records, read_definition
 from youbencha.adapters.cli_agent.config import AgentConfig
-from youbencha.adapters.cli_agent.environment import provider_of
+from youbencha.adapters.cli_agent.environment import provider_of_model
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -40,15 +40,12 @@ from youbencha.events import (
     ToolDenied,
     ToolReturned,
 )
-from youbencha.gateway.access import GatewayAccess
+from youbencha.gateway.access import GatewayAccess, Provider
 from youbencha.json_lines import Record, as_count, as_mapping, as_str
 from youbencha.process import Command, ProcessResult
 from youbencha.sandbox.toolbox.catalogue import Npm
 from youbencha.usage import SessionUsage, Tokens, add_all
-
-if TYPE_CHECKING:
-    from youbencha.gateway.access import Provider
-
+from youbencha.user_dirs import project_directories
 
 # 1.0.24 fails without streaming, 1.0.30 was not available.
 VERSIONS = SupportedVersions(oldest=Version("1.0.32"), flags={"--session-id": Version("1.0.55")})
@@ -65,7 +62,7 @@ class CopilotCliConfig(AgentConfig):
 
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     log_level: Literal["none", "error", "warning", "info", "debug", "all", "default"] = "all"
-    """Of the CLI's own log, which is kept next to its output."""
+    """The level of the CLI's own log, which is kept next to its output."""
     allow_all_tools: bool = True
     """If False, the CLI denies every tool that could change something: there is no user to ask."""
     allow_all_paths: bool = True
@@ -197,8 +194,11 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
         return invocation.env.get(TYPE) or "openai" if invocation.env.get(BASE_URL) else None
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider | None:
-        """None if the test case sets no provider: GitHub's models have the same names, but another API and account,
-        and a subscription must not turn into a bill for API calls."""
+        """Return None if the test case sets no provider.
+
+        GitHub's models have the same names, but another API and account, and a subscription must not turn into a bill
+        for API calls.
+        """
         return own_model_type(model, env) if env.get(BASE_URL) or env.get(TYPE) else None
 
     def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
@@ -225,7 +225,7 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
 
 
 def copilot_home(env: Mapping[str, str]) -> Path | None:
-    """The CLI's directory; None if the environment names no home."""
+    """Return the CLI's directory; None if the environment names no home."""
     if given := env.get("COPILOT_HOME"):
         return Path(given)
     home = env.get("HOME") or env.get("USERPROFILE")
@@ -233,17 +233,17 @@ def copilot_home(env: Mapping[str, str]) -> Path | None:
 
 
 def own_model_type(model: str | None, env: Mapping[str, str]) -> Literal["anthropic", "openai"]:
-    """The type of provider for the user's own model: as the test case says, or by the model's name.
+    """Return the type of provider for the user's own model: as the test case says, or by the model's name.
 
     The gateway does not have Azure's paths. Models of other providers are mostly served by OpenAI's API.
     """
-    named = provider_of(model or env.get("COPILOT_MODEL"))
+    named = provider_of_model(model or env.get("COPILOT_MODEL"))
     given = env.get(TYPE) or ("anthropic" if named == "anthropic" else "openai")
     return "anthropic" if given == "anthropic" else "openai"
 
 
 def has_login(env: Mapping[str, str]) -> bool:
-    """Whether there may be a login. A token in the system's keychain is not found, and any may have expired."""
+    """Return whether there may be a login. A token in the system's keychain is not found, and any may have expired."""
     return any(env.get(name) for name in _TOKENS) or stored_login(env)
 
 
@@ -260,7 +260,7 @@ def _logged_in(config: Path) -> bool:
 
 
 def _logged_in_by_gh(env: Mapping[str, str]) -> bool:
-    """Whether `gh` is logged in: the CLI uses its login."""
+    """Return whether `gh` is logged in: the CLI uses its login."""
     home = env.get("HOME") or env.get("USERPROFILE")
     settings = env.get("XDG_CONFIG_HOME") or (home and f"{home}/.config")
     directory = env.get("GH_CONFIG_DIR") or (settings and f"{settings}/gh")
@@ -294,7 +294,7 @@ def _flags(invocation: Invocation[CopilotCliConfig]) -> list[str]:
 
 
 def _session_id(invocation: Invocation[CopilotCliConfig]) -> str | None:
-    """The id is chosen here, so that it is known even if the session does not report it."""
+    """Choose the id of the session here, so that it is known even if the session does not report it."""
     if not VERSIONS.has("--session-id", invocation.cli.version):
         return None
     return invocation.session_id(_CHOOSES_SESSION)
@@ -310,18 +310,16 @@ def definition_directory(invocation: Invocation[CopilotCliConfig], harness: Mapp
     if name is None or _definition(invocation.workspace / _AGENTS, name, below=invocation.workspace) is not None:
         return None
     texts = (_definition(directory, name) for directory in _agent_directories(invocation, harness))
-    if (found := next((text for text in texts if text is not None), None)) is None:
+    if (definition := next((text for text in texts if text is not None), None)) is None:
         return None
     directory = invocation.scratch / "definition"
     (directory / _AGENTS).mkdir(parents=True)
-    (directory / _AGENTS / f"{name}.agent.md").write_bytes(found)
+    (directory / _AGENTS / f"{name}.agent.md").write_bytes(definition)
     return directory
 
 
 def _agent_directories(invocation: Invocation[CopilotCliConfig], harness: Mapping[str, str]) -> Iterator[Path]:
-    """The test case's, then the user's: the agent's home may be a fresh one."""
-    from youbencha.user_dirs import project_directories
-
+    """Yield the test case's directory, then the user's: the agent's home may be a fresh one."""
     if invocation.config_dir is not None:
         yield from (directory / _AGENTS for directory in project_directories(invocation.config_dir))
     if (home := copilot_home(harness)) is not None:
@@ -430,7 +428,7 @@ def _data(record: Record) -> Record:
 
 
 def _parent(record: Record) -> str | None:
-    """The tool call that started the subagent whose event this is."""
+    """Return the tool call that started the subagent whose event this is."""
     return as_str(_data(record).get("parentToolCallId"))
 
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from packaging.version import Version
 
@@ -37,14 +37,11 @@ from youbencha.events import (
     WarningRaised,
 )
 from youbencha.files import read_nofollow
-from youbencha.gateway.access import GatewayAccess
+from youbencha.gateway.access import GatewayAccess, Provider
 from youbencha.json_lines import Record, as_count, as_mapping, as_str
 from youbencha.process import Command
 from youbencha.sandbox.toolbox.catalogue import Npm
 from youbencha.usage import Tokens
-
-if TYPE_CHECKING:
-    from youbencha.gateway.access import Provider
 
 
 class GeminiCliConfig(AgentConfig):
@@ -68,7 +65,7 @@ _SETTINGS = {
     "advanced": {"ignoreLocalEnv": True},
 }
 
-_LARGEST_SETTINGS = 1024 * 1024
+_MAX_SETTINGS_BYTES = 1024 * 1024
 
 _BASE_URL = "GOOGLE_GEMINI_BASE_URL"
 
@@ -155,7 +152,7 @@ class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
     async def require_authentication(
         self, cli: AgentCli, env: Mapping[str, str], config: GeminiCliConfig | None
     ) -> None:
-        if not (_key(env) or _switched(env) or self.stored_login(env)):
+        if not (_key(env) or _uses_other_login(env) or self.stored_login(env)):
             raise self.auth_failed("there is no API key in the environment, and no stored login.")
 
     def stored_login(self, env: Mapping[str, str]) -> bool:
@@ -170,7 +167,7 @@ class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
 
 
 def private_home(invocation: Invocation[Any]) -> dict[str, str]:
-    """With a key, create a home for the CLI with settings that select the key.
+    """Create a home for the CLI with settings that select the key, if there is one.
 
     Only its settings decide whether it uses a key or a login. Without settings it uses the environment, and then reads
     GOOGLE_GEMINI_BASE_URL as a kind of login that it does not support (0.61: exit 41). System settings would work too,
@@ -178,7 +175,7 @@ def private_home(invocation: Invocation[Any]) -> dict[str, str]:
     """
     env, home = invocation.env, invocation.scratch
     key = _key(env)
-    if not key or _switched(env):
+    if not key or _uses_other_login(env):
         return {}
     # Set, even if empty: older versions read the repository's `.env`, which could send the key elsewhere.
     with_key = {"GEMINI_API_KEY": key, _BASE_URL: env.get(_BASE_URL, "")}
@@ -195,7 +192,7 @@ def private_home(invocation: Invocation[Any]) -> dict[str, str]:
 
 def _user_settings(home: Path) -> Any:
     try:
-        return json.loads(read_nofollow(home, ".gemini/settings.json", _LARGEST_SETTINGS))
+        return json.loads(read_nofollow(home, ".gemini/settings.json", _MAX_SETTINGS_BYTES))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
@@ -203,7 +200,7 @@ def _user_settings(home: Path) -> Any:
 
 
 def _merged(given: Any, over: Any) -> Any:
-    """The user's settings, with ours in place of the same ones."""
+    """Return the user's settings, with ours in place of the same ones."""
     if not isinstance(given, dict) or not isinstance(over, dict):
         return over
     return {**given, **{key: _merged(given.get(key), value) for key, value in over.items()}}
@@ -213,7 +210,7 @@ def _key(env: Mapping[str, str]) -> str | None:
     return env.get("GEMINI_API_KEY") or env.get("GOOGLE_API_KEY")
 
 
-def _switched(env: Mapping[str, str]) -> bool:
+def _uses_other_login(env: Mapping[str, str]) -> bool:
     return any(env.get(name) == "true" for name in _SWITCHES)
 
 
@@ -320,5 +317,5 @@ def _usage(stats: Record) -> UsageReported:
 
 
 def _model(models: Record) -> str | None:
-    """The model with the most tokens: the CLI also makes side requests to smaller ones."""
+    """Return the model with the most tokens: the CLI also makes side requests to smaller ones."""
     return max(models, key=lambda name: as_count(as_mapping(models[name]).get("total_tokens")) or 0, default=None)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from packaging.version import Version
 from pydantic import Field
@@ -29,7 +30,7 @@ from youbencha.adapters.cli_agent import (
     codes,
 )
 from youbencha.adapters.cli_agent.config import AgentConfig, Matches, NonEmptyArgument
-from youbencha.adapters.cli_agent.environment import provider_of
+from youbencha.adapters.cli_agent.environment import provider_of_model
 from youbencha.events import (
     AssistantText,
     AssistantThinking,
@@ -40,16 +41,12 @@ from youbencha.events import (
     ToolDenied,
     ToolReturned,
 )
-from youbencha.gateway.access import PROVIDER_OF_PREFIX, GatewayAccess
+from youbencha.gateway.access import PROVIDER_OF_PREFIX, GatewayAccess, Provider
 from youbencha.json_lines import Record, as_amount, as_count, as_mapping, as_str
 from youbencha.process import Command, ProcessResult
 from youbencha.sandbox.toolbox.catalogue import Npm
 from youbencha.text import strip_ansi
 from youbencha.usage import Tokens
-
-if TYPE_CHECKING:
-    from youbencha.gateway.access import Provider
-
 
 # 1.15.0 and 1.15.13 may end without their last events; none between them and 1.17.0 was available.
 VERSIONS = SupportedVersions(oldest=Version("1.17.0"), flags={"--auto": Version("1.17.18")})
@@ -72,7 +69,7 @@ class OpenCodeConfig(AgentConfig):
     """The address of the provider's API; else ANTHROPIC_BASE_URL or OPENAI_BASE_URL. opencode reads the key from the
     environment."""
     variant: NonEmptyArgument | None = None
-    """Of the model: its reasoning effort (high, max, minimal)."""
+    """The reasoning effort of the model: high, max, minimal."""
     auto_approve: bool = True
     """If False, opencode rejects what needs approval, and stops: there is no user to ask."""
 
@@ -222,11 +219,11 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
         return stored_login(env)
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider | None:
-        return provider_of(model)
+        return provider_of_model(model)
 
     def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
-        """The key; the address is in the configuration. An unknown provider is assumed to have OpenAI's API."""
-        return {_GATEWAY_KEYS[provider_of(model) or "openai"]: access.key}
+        """Return the key; the address is in the configuration. An unknown provider is assumed to have OpenAI's API."""
+        return {_GATEWAY_KEYS[provider_of_model(model) or "openai"]: access.key}
 
     def credentials_in(self, env: Mapping[str, str]) -> Sequence[str]:
         return [*super().credentials_in(env), *(name for name in env if name in CONFIGURED)]
@@ -258,7 +255,7 @@ def has_credentials(env: Mapping[str, str]) -> bool:
 
 
 def stored_login(env: Mapping[str, str]) -> bool:
-    """Whether there is a login, or a configuration that may contain a key."""
+    """Return whether there is a login, or a configuration that may contain a key."""
     return any(env.get(name) for name in CONFIGURED) or _logged_in(env)
 
 
@@ -276,7 +273,7 @@ def _logged_in(env: Mapping[str, str]) -> bool:
 
 
 def with_settings(invocation: Invocation[OpenCodeConfig]) -> dict[str, str]:
-    """The agent's environment, with a configuration that sets the address of the model's API.
+    """Return the agent's environment, with a configuration that sets the address of the model's API.
 
     As the content of a variable, it overrides the repository's `opencode.json`: a repository must not send a key to an
     address of its choice. It contains no key: opencode reads that from the environment.
@@ -289,7 +286,7 @@ def with_settings(invocation: Invocation[OpenCodeConfig]) -> dict[str, str]:
 
 
 def _at_gateway(invocation: Invocation[OpenCodeConfig], access: GatewayAccess) -> str:
-    """The configuration with one provider, which uses the gateway's key, whatever login is stored (1.18.33)."""
+    """Return the configuration with one provider, which uses the gateway's key, whatever login is stored (1.18.33)."""
     name = invocation.config.chosen_provider
     provider = PROVIDER_OF_PREFIX.get(name, "openai")
     url = access.url + _VERSIONS.get(provider, "/v1")
@@ -299,7 +296,7 @@ def _at_gateway(invocation: Invocation[OpenCodeConfig], access: GatewayAccess) -
 
 
 def _read(content: str | None) -> dict[str, Any]:
-    """The user's configuration; empty if it is not plain JSON."""
+    """Return the user's configuration; empty if it is not plain JSON."""
     try:
         read = json.loads(content or "{}")
     except ValueError:
@@ -336,8 +333,8 @@ def _base_url(invocation: Invocation[OpenCodeConfig]) -> str | None:
     return f"{bare}/v1" if provider == "anthropic" and not bare.endswith("/v1") else bare
 
 
-_GOES_ON = "tool-calls"
-_BROKEN_OFF = frozenset({"length", "content-filter", "error"})
+_CONTINUES = "tool-calls"
+_ABORTED_REASONS = frozenset({"length", "content-filter", "error"})
 _DENIED = re.compile(r"rejected permission|prevents you from using", re.IGNORECASE)
 
 
@@ -389,9 +386,9 @@ class OpenCodeReader(StreamReader):
         part = _part(record)
         yield CallMetered(tokens=_tokens(as_mapping(part.get("tokens"))), cost_usd=as_amount(part.get("cost")))
         reason = as_str(part.get("reason"))
-        if reason != _GOES_ON:
-            broken = reason in _BROKEN_OFF
-            yield SessionResult(subtype=reason, is_error=broken, text=None, turns=None, duration_ms=None)
+        if reason != _CONTINUES:
+            aborted = reason in _ABORTED_REASONS
+            yield SessionResult(subtype=reason, is_error=aborted, text=None, turns=None, duration_ms=None)
 
     def _error(self, record: Record) -> Iterator[Event]:
         yield from self._start(record)
@@ -428,11 +425,11 @@ _VAGUE = "Unexpected server error"
 
 def with_stderr(session: SessionRecord, output: str) -> SessionRecord:
     result, failure = session.facts.result, session.facts.failure
-    if "Falling back to default agent" in output and (found := _OTHER_AGENT.search(strip_ansi(output))):
+    if "Falling back to default agent" in output and (other := _OTHER_AGENT.search(strip_ansi(output))):
         # The session succeeds, but with the wrong agent.
         turns = result.turns if result else None
-        other = SessionResult(subtype=AGENT_NOT_FOUND, is_error=True, text=found[1], turns=turns, duration_ms=None)
-        return session.with_facts(result=other)
+        result = SessionResult(subtype=AGENT_NOT_FOUND, is_error=True, text=other[1], turns=turns, duration_ms=None)
+        return session.with_facts(result=result)
     if failure and failure.text.startswith(_VAGUE):
         reasons = _LOGGED.findall(output)
         return session.with_facts(failure=replace(failure, text=reasons[-1])) if reasons else session
@@ -452,15 +449,13 @@ _MAX_STEPS = 10_000_000
 
 def with_model(session: SessionRecord, database: Path) -> SessionRecord:
     """Add the provider and the model of the session's last answer, if the database has them."""
-    import sqlite3  # slow to import, and most runs name their model
-
     try:
         if not stat.S_ISREG(database.lstat().st_mode):
             return session
         with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             connection.set_progress_handler(lambda: 1, _MAX_STEPS)  # its first call ends the query
-            found = connection.execute(_LAST_ANSWER, (session.facts.session_id,)).fetchone()
+            row = connection.execute(_LAST_ANSWER, (session.facts.session_id,)).fetchone()
     except (OSError, sqlite3.Error):
         return session
-    provider, model = map(as_str, found or (None, None))
+    provider, model = map(as_str, row or (None, None))
     return session.with_facts(provider=provider, model=model) if provider and model else session

@@ -63,14 +63,14 @@ class Agent(ABC):
 
     @abstractmethod
     def adapter(self) -> AgentAdapter:
-        """The adapter, with its agent installed and authenticated."""
+        """Return the adapter, with its agent installed and authenticated."""
 
     def adapter_without_cli(self) -> AgentAdapter:
-        """The adapter on a machine where its agent is not installed."""
+        """Return the adapter on a machine where its agent is not installed."""
         raise NotApplicable("this agent needs no installation")
 
     def adapter_without_credentials(self) -> AgentAdapter:
-        """The adapter on a machine where its agent is installed but not authenticated."""
+        """Return the adapter on a machine where its agent is installed but not authenticated."""
         raise NotApplicable("this agent needs no authentication")
 
     @abstractmethod

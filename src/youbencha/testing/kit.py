@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
 import pytest
 
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult, BaseAdapter
@@ -154,7 +155,7 @@ class Kit:
             return GatewayRun(access, context, running.result(), environments, keys)
 
     def _real_keys(self, adapter: BaseAdapter, prepared: Prepared) -> list[str]:
-        """The credentials of the prepared agent, without the model's address, which is also the gateway's here."""
+        """Return the prepared agent's credentials, without the model's address, which is also the gateway's here."""
         values = [prepared.env[name] for name in adapter.credentials_in(prepared.env)]
         address = prepared.model_url or NOWHERE
         return [value for value in values if address not in value and len(value) > len("anthropic")]
@@ -210,7 +211,7 @@ class GatewayRun(NamedTuple):
     context: AgentExecutionContext
     result: AgentExecutionResult
     environments: list[Mapping[str, str]]
-    """Of every process of the agent."""
+    """The environments of all processes of the agent."""
     keys: list[str] | None
 
     def leaks(self, known: Collection[str]) -> list[str]:
@@ -227,9 +228,7 @@ class GatewayRun(NamedTuple):
 
 
 def environments_with(probe: str) -> Iterator[Mapping[str, str]]:
-    """The environments of descendants of this process that have this probe."""
-    import psutil
-
+    """Yield the environments of descendants of this process that have this probe."""
     for process in psutil.Process().children(recursive=True):
         try:
             env = process.environ()

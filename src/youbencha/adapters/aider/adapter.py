@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from packaging.version import Version
 
 from youbencha.adapters.aider.command import AiderConfig, Files, aider_command
+from youbencha.adapters.aider.records import read_session
 from youbencha.adapters.base import FilePlaces, SupportedVersions
 from youbencha.adapters.cli_agent import (
     AgentCli,
@@ -17,14 +18,11 @@ from youbencha.adapters.cli_agent import (
     SessionRecord,
     codes,
 )
-from youbencha.adapters.cli_agent.environment import provider_of
-from youbencha.gateway.access import GatewayAccess
+from youbencha.adapters.cli_agent.agent_files import keep_logs
+from youbencha.adapters.cli_agent.environment import provider_of_model
+from youbencha.gateway.access import GatewayAccess, Provider
 from youbencha.process import Command, ProcessResult
 from youbencha.sandbox.toolbox.catalogue import Venv
-
-if TYPE_CHECKING:
-    from youbencha.gateway.access import Provider
-
 
 _ALIASES = {
     "sonnet": "claude-*sonnet*", "haiku": "claude-*haiku*", "opus": "claude-*opus*",
@@ -63,7 +61,7 @@ CREDENTIALS = _KEYS | {name for names in _BASES.values() for name in names} | {
     "AIDER_MODEL_SETTINGS_FILE",
 }  # fmt: skip
 
-_HANDED_ON = ("AIDER_API_KEY", "AIDER_OPENAI_API_KEY", "AIDER_ANTHROPIC_API_KEY", "AIDER_SET_ENV")
+_FORWARDED_VARS = ("AIDER_API_KEY", "AIDER_OPENAI_API_KEY", "AIDER_ANTHROPIC_API_KEY", "AIDER_SET_ENV")
 """Variables from which Aider sets others."""
 
 VARIABLES = CREDENTIALS | {
@@ -151,14 +149,11 @@ class AiderAdapter(CliAdapter[AiderConfig]):
         return False
 
     def provider(self, invocation: Invocation[AiderConfig]) -> str | None:
-        return served_by(invocation.config.model) or api_of(None, invocation.env)
+        return provider_name(invocation.config.model) or api_provider(None, invocation.env)
 
     def complete(
         self, invocation: Invocation[AiderConfig], session: SessionRecord, done: ProcessResult
     ) -> SessionRecord:
-        from youbencha.adapters.aider.records import read_session
-        from youbencha.adapters.cli_agent.agent_files import keep_logs
-
         files, redactor = Files(invocation.scratch), self.redactor(invocation)
         # These repeat the conversation, so secrets are masked.
         own_logs = (files.chat, files.conversation, files.analytics, files.calls)
@@ -166,44 +161,46 @@ class AiderAdapter(CliAdapter[AiderConfig]):
         return read_session(files, done)
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider | None:
-        return api_of(model, env)
+        return api_provider(model, env)
 
     def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
-        return gateway_variables(access, api_of(model, env))
+        return gateway_variables(access, api_provider(model, env))
 
 
-def api_of(model: str | None, env: Mapping[str, str]) -> Provider | None:
-    """The provider whose API is used. Without a model, Aider chooses by its keys: known only if there is just one."""
+def api_provider(model: str | None, env: Mapping[str, str]) -> Provider | None:
+    """Return the provider whose API is used. Without a model, Aider chooses by its keys: known only if it has one."""
     if model is not None:
-        return provider_of(_ALIASES.get(model, model))
-    found = [provider for provider, name in _MAIN_KEYS.items() if env.get(name)]
-    return found[0] if len(found) == 1 else None
+        return provider_of_model(_ALIASES.get(model, model))
+    providers = [provider for provider, name in _MAIN_KEYS.items() if env.get(name)]
+    return providers[0] if len(providers) == 1 else None
 
 
-def served_by(model: str | None) -> str | None:
-    """The provider's name for the log: LiteLLM's prefix, if it is not one of the three."""
+def provider_name(model: str | None) -> str | None:
+    """Return the provider's name for the log: LiteLLM's prefix, if it is not one of the three."""
     if model is None:
         return None
     name = _ALIASES.get(model, model)
-    provider = provider_of(name)
+    provider = provider_of_model(name)
     if provider is None:
         return name.partition("/")[0] if "/" in name else None
     return "google" if provider == "gemini" else provider
 
 
 def gateway_variables(access: GatewayAccess, provider: Provider | None) -> dict[str, str]:
-    """An unknown provider is assumed to have OpenAI's API."""
+    """Return the variables for the gateway. An unknown provider is assumed to have OpenAI's API."""
     provider = provider or "openai"
     url = access.url + _PATHS[provider]
     return {**dict.fromkeys(_BASES[provider], url), _MAIN_KEYS[provider]: access.key}
 
 
 def missing_key(model: str | None, env: Mapping[str, str]) -> str | None:
-    """Which key is missing, as far as the environment shows."""
+    """Return which key is missing, as far as the environment shows."""
     if not any(env.get(name) for name in CREDENTIALS):
         return "there is no API key of any provider."
-    provider = None if model is None else api_of(model, env)
+    provider = None if model is None else api_provider(model, env)
     # Gemini has several kinds of credentials.
-    if provider in ("anthropic", "openai") and not any(env.get(name) for name in (_MAIN_KEYS[provider], *_HANDED_ON)):
+    if provider in ("anthropic", "openai") and not any(
+        env.get(name) for name in (_MAIN_KEYS[provider], *_FORWARDED_VARS)
+    ):
         return f"the model {model} needs {_MAIN_KEYS[provider]}."
     return None

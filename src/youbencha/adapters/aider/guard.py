@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 WIDTH = 1_000_000
-"""Of a terminal that wraps no line: a key on two lines would not be found, and so not be masked."""
+"""The width of a terminal that wraps no line: a key on two lines would not be found, and so not be masked."""
 NOT_GUARDED = 78
 """Exit code of a start that was abandoned (EX_CONFIG)."""
 IDENTITY = {"user.name": "Aider", "user.email": "aider@localhost"}

@@ -14,7 +14,7 @@ import orjson
 from youbencha.adapters.aider.command import Files
 from youbencha.adapters.causes import read_api_body
 from youbencha.adapters.cli_agent import CallFailed, SessionFacts, SessionRecord
-from youbencha.adapters.cli_agent.agent_files import parsed_record, read_beginning, read_lines
+from youbencha.adapters.cli_agent.agent_files import parse_record, read_beginning, read_lines
 from youbencha.adapters.cli_agent.transcript import Conversation
 from youbencha.events import AssistantText, SessionResult
 from youbencha.json_lines import Record, as_amount, as_count, as_mapping, as_str
@@ -99,13 +99,13 @@ def _tokens(usage: Record) -> Tokens:
 
 
 def _first(*values: object) -> int | None:
-    return next((found for value in values if (found := as_count(value)) is not None), None)
+    return next((count for count in map(as_count, values) if count is not None), None)
 
 
 def read_json_lines(path: Path) -> Iterator[Record]:
-    """The records in a file. Other lines are skipped: the agent may have written there too."""
+    """Yield the records in a file. Other lines are skipped: the agent may have written there too."""
     for line in read_text(path).splitlines():
-        yield from parsed_record(line)
+        yield from parse_record(line)
 
 
 def read_text(path: Path) -> str:
@@ -246,7 +246,7 @@ def read_messages(output: str, answers: Sequence[str]) -> AiderMessages:
 
 
 def _as_printed(text: str) -> str:
-    """The text as Aider prints it: with spaces for tabs, and none at the end of a line."""
+    """Return the text as Aider prints it: with spaces for tabs, and none at the end of a line."""
     return "\n".join(line.expandtabs().rstrip() for line in text.splitlines())
 
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult, parse_version
 from youbencha.adapters.claude_code.command import (
@@ -19,12 +19,12 @@ from youbencha.adapters.claude_code.command import (
     build_command,
     bypasses_permissions,
     check_prompt,
+    chosen_session_id,
     cli_version,
     first_message,
     gateway_variables,
-    session_id_of,
+    session_transport,
     settings_directory,
-    transport_of,
 )
 from youbencha.adapters.claude_code.control import ControlProtocol, Timeouts
 from youbencha.adapters.claude_code.options import ClaudeCode, ClaudeCodeConfig, credentials_given
@@ -45,14 +45,10 @@ from youbencha.adapters.cli_agent.adapter import removed_afterwards, scratch_dir
 from youbencha.adapters.cli_agent.verdict import RunEnding
 from youbencha.errors import ConfigError, Problem
 from youbencha.events import Event, ToolDecided, WarningRaised
-from youbencha.gateway.access import GatewayAccess
+from youbencha.gateway.access import GatewayAccess, Provider
 from youbencha.json_lines import Record, as_mapping, loads
 from youbencha.log.session import SessionRecord
 from youbencha.process import Command, Input, Limits, ProcessResult, Redactor, run
-
-if TYPE_CHECKING:
-    from youbencha.gateway.access import Provider
-
 
 _INHERITED = frozenset({
     "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR",
@@ -109,7 +105,7 @@ class ClaudeCodeAdapter(ClaudeCode, CliAdapter[ClaudeCodeConfig]):
             raise self.auth_failed("there is no API key and no stored login.")
 
     def stored_login(self, env: Mapping[str, str], platform: str = sys.platform) -> bool:
-        """Whether there may be a login: on macOS it is in the keychain, which is not searched."""
+        """Return whether there may be a login: on macOS it is in the keychain, which is not searched."""
         if platform == "darwin":
             return True
         base = config_dir(env)
@@ -172,7 +168,7 @@ class ClaudeCodeAdapter(ClaudeCode, CliAdapter[ClaudeCodeConfig]):
 
     async def drive(self, invocation: ClaudeInvocation, log_file: Path) -> RunEnding:
         """Run the CLI to its end, its deadline, or the first sign that it cannot succeed."""
-        if transport_of(invocation) != "print":
+        if session_transport(invocation) != "print":
             return await self._drive_by_protocol(invocation, log_file)
         context, redactor, command = invocation.context, self.redactor(invocation), self.command(invocation)
         output = make_reader(invocation, command, redactor, context.stop)
@@ -268,13 +264,13 @@ class ClaudeCodeAdapter(ClaudeCode, CliAdapter[ClaudeCodeConfig]):
     def complete(self, invocation: ClaudeInvocation, session: SessionRecord, done: ProcessResult) -> SessionRecord:
         """Add what only the CLI's own session file has."""
         config = config_dir(host_environment(invocation.context.sandbox, invocation.env))
-        session = with_session_file(session, session_id_of(invocation), config)
+        session = with_session_file(session, chosen_session_id(invocation), config)
         if (failure := session.facts.failure) is not None:  # unlike the output, the file is not masked
             session = session.with_facts(failure=replace(failure, text=self.redactor(invocation).text(failure.text)))
         return session
 
     def details(self, invocation: ClaudeInvocation) -> dict[str, Any]:
-        return {"transport": transport_of(invocation)}
+        return {"transport": session_transport(invocation)}
 
     def _agent_definition(self, invocation: ClaudeInvocation) -> str | None:
         name = invocation.config.agent_name
@@ -326,13 +322,13 @@ class ControlSession:
         return self._driver.interrupting
 
     def unresponsive(self, done: ProcessResult) -> str | None:
-        """Why the session was abandoned; None if it was stopped on request, or had its result."""
+        """Return why the session was abandoned; None if it was stopped on request, or had its result."""
         ended = self._driver.ended
         given_up = done.stopped and ended is not None and self._driver.protocol.result is None
         return ended.reason if ended and given_up and not self.interrupting.is_set() else None
 
     def as_clean_exit(self, done: ProcessResult) -> ProcessResult:
-        """The process result as print mode would have it: some versions have to be ended after their result."""
+        """Return the process result as print mode would have it: some versions have to be ended after their result."""
         if self.interrupting.is_set():
             return done._replace(timed_out=self._deadline_passed, stopped=not self._deadline_passed)
         ended = self._driver.ended
@@ -373,7 +369,7 @@ class ControlSession:
 
     def _transport(self, invocation: ClaudeInvocation) -> StdioTransport | WebSocketTransport:
         version = cli_version(invocation.cli)
-        if transport_of(invocation) == "stdio":
+        if session_transport(invocation) == "stdio":
             return StdioTransport(self._driver, knows_end_session=supports(version, Feature.END_SESSION))
         forwarded = self._context.sandbox.forward_port(_CONTROL_PORT)
         leaves = supports(version, Feature.LEAVES_WEBSOCKET)

@@ -27,7 +27,7 @@ from youbencha.process import Command, Input
 from youbencha.process.environment import PROXY
 
 ClaudeInvocation = Invocation[ClaudeCodeConfig]
-_LARGEST_SETTINGS = 1024 * 1024
+_MAX_SETTINGS_BYTES = 1024 * 1024
 _CHOOSES_SESSION = frozenset({"--session-id", "--resume", "-r", "--continue", "-c"})
 
 
@@ -45,11 +45,11 @@ def build_command(
     """
     config, version = invocation.config, cli_version(invocation.cli)
     _check_version(invocation, version, is_root=is_root)
-    delivery = delivery_of(invocation)
+    delivery = prompt_delivery(invocation)
     plugins = invocation.context.files.plugins if invocation.context.files else ()
     flags = [
         *_output_flags(config, version),
-        *([] if transport_of(invocation) == "print" else ["--input-format", "stream-json", *control_flags]),
+        *([] if session_transport(invocation) == "print" else ["--input-format", "stream-json", *control_flags]),
         *_permission_flags(invocation, is_root=is_root),
         *_debug_flags(invocation, version),
         *_optional_flags(config, agent_definition),
@@ -82,15 +82,15 @@ def cli_version(cli: AgentCli) -> Version:
     return version
 
 
-def session_id_of(invocation: ClaudeInvocation) -> str | None:
-    """The session's id in text mode: chosen here, because the output does not have it, and files are named by it."""
+def chosen_session_id(invocation: ClaudeInvocation) -> str | None:
+    """Return the session's id in text mode: chosen here, because the output lacks it, and files are named by it."""
     if invocation.config.output_format != "text":
         return None
     known = supports(cli_version(invocation.cli), Feature.SESSION_ID)
     return invocation.session_id(_CHOOSES_SESSION) if known else None
 
 
-LONGEST_ARGUMENT_CHARACTERS = 7_000
+MAX_ARGUMENT_CHARS = 7_000
 
 _SLASH_COMMAND = re.compile(r"/[\w:.-]+(?=\s|\Z)")
 """`/help`, but not `/usr/bin/env is …`. Measured in 1.0.128 to 2.1.325, for arguments and standard input alike."""
@@ -110,28 +110,28 @@ def check_prompt(prompt: str, config: ClaudeCodeConfig) -> None:
         )
 
 
-def delivery_of(invocation: ClaudeInvocation) -> Delivery:
-    """How the prompt reaches the CLI."""
+def prompt_delivery(invocation: ClaudeInvocation) -> Delivery:
+    """Return how the prompt reaches the CLI."""
     delivery = print_delivery(invocation.prompt, invocation.config)
-    return delivery if delivery == "file" or transport_of(invocation) == "print" else "message"
+    return delivery if delivery == "file" or session_transport(invocation) == "print" else "message"
 
 
 def first_message(invocation: ClaudeInvocation) -> str:
-    """The prompt, or a reference to the file that holds it."""
-    if delivery_of(invocation) == "file":
+    """Return the prompt, or a reference to the file that holds it."""
+    if prompt_delivery(invocation) == "file":
         path = invocation.inside(_prompt_file(invocation))
         return f"Read the file {path} completely; it holds your task. Then do what it says."
     return invocation.prompt
 
 
 def print_delivery(prompt: str, config: ClaudeCodeConfig) -> Delivery:
-    """How the prompt reaches the CLI in print mode."""
+    """Return how the prompt reaches the CLI in print mode."""
     wanted, fits = config.prompt_delivery, fits_argument(prompt)
     if wanted == "argument" and not fits:
         raise ClaudeCode.one_problem("prompt_delivery", "an argument cannot hold this prompt", "use stdin or auto")
     if wanted != "auto":
         return wanted
-    if fits and len(prompt) <= LONGEST_ARGUMENT_CHARACTERS:
+    if fits and len(prompt) <= MAX_ARGUMENT_CHARS:
         return "argument"
     return "file" if config.pty == "always" else "stdin"  # on Windows, a program in a terminal has no standard input
 
@@ -141,14 +141,14 @@ def _prompt_file(invocation: ClaudeInvocation) -> Path:
 
 
 def _prompt_arguments(invocation: ClaudeInvocation) -> list[str]:
-    is_argument = delivery_of(invocation) in ("argument", "file") and transport_of(invocation) == "print"
+    is_argument = prompt_delivery(invocation) in ("argument", "file") and session_transport(invocation) == "print"
     return ["--", first_message(invocation)] if is_argument else []
 
 
 Transport = Literal["websocket", "stdio", "print"]
 
 
-def transport_of(invocation: ClaudeInvocation) -> Transport:
+def session_transport(invocation: ClaudeInvocation) -> Transport:
     return choose_transport(
         invocation.config, cli_version(invocation.cli), is_boundary=invocation.context.sandbox.is_boundary
     )
@@ -187,12 +187,12 @@ def _debug_flags(invocation: ClaudeInvocation, version: Version) -> list[str]:
     """Turn on the debug log if the output does not show failed requests (see `output.py`)."""
     is_text = invocation.config.output_format == "text"
     is_needed = supports(version, Feature.DEBUG_FILE) if is_text else not supports(version, Feature.RETRY_EVENTS)
-    session_id = session_id_of(invocation)
+    session_id = chosen_session_id(invocation)
     return [*(["--debug"] if is_needed else []), *(["--session-id", session_id] if session_id else [])]
 
 
 def prints_debug_log(command: Command, version: Version) -> bool:
-    """Whether the debug log is between the lines of the output."""
+    """Return whether the debug log is between the lines of the output."""
     return "--debug" in command.argv and not supports(version, Feature.DEBUG_FILE)
 
 
@@ -212,7 +212,7 @@ def _permission_flags(invocation: ClaudeInvocation, *, is_root: bool) -> list[st
 
 
 def bypasses_permissions(config: ClaudeCodeConfig) -> bool:
-    """Whether every tool is allowed without a question."""
+    """Return whether every tool is allowed without a question."""
     return config.mode in (None, "bypassPermissions")
 
 
@@ -240,7 +240,7 @@ def _joined(rules: tuple[str, ...] | None) -> str | None:
 
 
 def _reaching_gateway(invocation: ClaudeInvocation, version: Version) -> Mapping[str, str]:
-    """The environment without proxies, if this version would send the gateway's requests through one."""
+    """Return the environment without proxies, if this version would send the gateway's requests through one."""
     if invocation.context.gateway is None or supports(version, Feature.NO_PROXY):
         return invocation.env
     return {name: value for name, value in invocation.env.items() if name.upper() not in PROXY}
@@ -307,12 +307,12 @@ CREDENTIALS = frozenset({
 
 
 def settings_directory(scratch: Path) -> Path:
-    """The directory for settings. Not `scratch`, which the CLI may read: the settings may hold a key."""
+    """Return the directory for settings. Not `scratch`, which the CLI may read: the settings may hold a key."""
     return scratch.with_name(f"{scratch.name}-settings")
 
 
 def _settings(invocation: ClaudeInvocation, version: Version) -> dict[str, Any] | None:
-    """The settings that must override every settings file, if the CLI supports `--settings`."""
+    """Return the settings that must override every settings file, if the CLI supports `--settings`."""
     access = invocation.context.gateway
     if access is None or not supports(version, Feature.SETTINGS_FLAG):
         return None
@@ -325,7 +325,7 @@ def gateway_variables(access: GatewayAccess) -> dict[str, str]:
 
 
 def gateway_settings(access: GatewayAccess, env: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The value of `--settings`: the user's own (`given`), with the gateway as the only credentials."""
+    """Return the value of `--settings`: the user's own (`given`), with the gateway as the only credentials."""
     no_credentials = dict.fromkeys(sorted(CREDENTIALS), "")
     no_proxy = {name: env[name] for name in ("NO_PROXY", "no_proxy") if name in env}
     own = given["env"] if isinstance(given.get("env"), dict) else {}
@@ -354,7 +354,7 @@ def given_settings(extra_args: Sequence[str], workspace: Path) -> dict[str, Any]
 
 
 def _settings_file(workspace: Path, name: str) -> bytes:
-    """The user's file, or one of the repository, which must not be a link to a file of the user."""
+    """Return the user's file, or one of the repository, which must not be a link to a file of the user."""
     if Path(name).is_absolute():
-        return read_file(Path(name), _LARGEST_SETTINGS)
-    return read_within(workspace, name, _LARGEST_SETTINGS)
+        return read_file(Path(name), _MAX_SETTINGS_BYTES)
+    return read_within(workspace, name, _MAX_SETTINGS_BYTES)

@@ -351,14 +351,14 @@ def read_request(message: Record) -> ControlRequest:
 
 
 def answers_initialize(message: Record) -> bool:
-    """Whether a `control_response` answers our `initialize`, even with a refusal."""
+    """Return whether a `control_response` answers our `initialize`, even with a refusal."""
     if "response" not in message:
         return message.get("subtype") == "initialize"
     return as_mapping(message.get("response")).get("request_id") == INITIALIZE_ID
 
 
 def content_blocks(message: Record) -> list[Record]:
-    """The content blocks of an `assistant` or `user` message."""
+    """Return the content blocks of an `assistant` or `user` message."""
     return as_records(as_mapping(message.get("message")).get("content"))
 
 
@@ -375,7 +375,10 @@ def interrupt_request() -> Outgoing:
 
 
 def prompt_message(prompt: str, *, flat: bool) -> Outgoing:
-    """The task. Without `message.role` Claude Code exits; a flat client looks for `content` at the top."""
+    """Build the message with the task.
+
+    Without `message.role` Claude Code exits; a flat client looks for `content` at the top.
+    """
     content = [{"type": "text", "text": prompt}]
     message: Outgoing = {
         "type": "user",
@@ -387,7 +390,7 @@ def prompt_message(prompt: str, *, flat: bool) -> Outgoing:
 
 
 def welcome_answer(request: ControlRequest) -> Outgoing:
-    """The answer to a client that starts the handshake itself."""
+    """Return the answer to a client that starts the handshake itself."""
     return _answer(request, {"apiVersion": "1", "permissionMode": "default"})
 
 
@@ -457,7 +460,10 @@ class ResultVerdict(NamedTuple):
 
 
 def result_verdict(result: Record) -> ResultVerdict:
-    """A missing `subtype` or `is_error` is not an error; an invalid `is_error` is. API errors are a "success"."""
+    """Judge a result. A missing `subtype` or `is_error` is not an error, an invalid `is_error` is one.
+
+    API errors have the subtype "success".
+    """
     subtype = result.get("subtype")
     wrong = result.get("is_error", False) is not False
     if subtype in (None, "success") and not wrong:

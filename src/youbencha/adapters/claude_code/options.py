@@ -15,6 +15,7 @@ from youbencha.adapters.causes import INVALID_OPTION, Cause
 from youbencha.adapters.claude_code.versions import SUPPORTED
 from youbencha.adapters.cli_agent.config import FITS, AgentConfig, Argument, Matches
 from youbencha.sandbox.toolbox.catalogue import Npm, Wheel, WheelRelease
+from youbencha.spec.problems import ProblemAt
 
 
 class ClaudeCode(AgentDescription):
@@ -118,7 +119,7 @@ _GIVEN_CREDENTIALS = (
 
 
 def credentials_given(env: Mapping[str, Any]) -> bool:
-    """Whether the environment has credentials, so that no stored login is used."""
+    """Return whether the environment has credentials, so that no stored login is used."""
     return any(env.get(name) for name in _GIVEN_CREDENTIALS)
 
 
@@ -227,8 +228,6 @@ class ClaudeCodeConfig(AgentConfig):
 
     @model_validator(mode="after")
     def _fits_transport(self) -> Self:
-        from youbencha.spec.problems import ProblemAt
-
         if self.print_only and self.transport in ("stdio", "websocket"):
             value = _PRINT_ONLY[self.print_only]
             hint = "leave it out, or leave out transport"

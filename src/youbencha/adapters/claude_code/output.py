@@ -18,7 +18,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from youbencha.adapters.claude_code.command import ClaudeInvocation, cli_version, prints_debug_log, session_id_of
+from youbencha.adapters.claude_code.command import ClaudeInvocation, chosen_session_id, cli_version, prints_debug_log
 from youbencha.adapters.claude_code.control import Activity
 from youbencha.adapters.claude_code.options import ClaudeCode, credentials_given
 from youbencha.adapters.claude_code.own_files import config_dir, host_environment
@@ -66,7 +66,7 @@ class SessionEnd:
         self._ended_at = self._timer = None
 
     def as_clean_exit(self, done: ProcessResult) -> ProcessResult:
-        """The process result as if the CLI had ended by itself, if only background commands kept it alive.
+        """Return the process result as if the CLI had ended by itself, if only background commands kept it alive.
 
         When it is ended at its deadline, it reports that its tasks have ended: that is after the deadline.
         """
@@ -173,7 +173,7 @@ async def watch_debug_log(
     if "--debug" not in command.argv:
         yield
         return
-    sandbox, given_id = invocation.context.sandbox, session_id_of(invocation)
+    sandbox, given_id = invocation.context.sandbox, chosen_session_id(invocation)
     env, cwd = host_environment(sandbox, command.env), Path(sandbox.inside(command.cwd))
     async with debug_log_read(
         lambda: given_id or reader.recorder.session_id,
@@ -292,7 +292,7 @@ class _Tail:
                 self._offset = file.seek(0, os.SEEK_END)
 
     def calls(self) -> list[re.Match[bytes]]:
-        """The calls to the model that were logged since the last time."""
+        """Return the calls to the model that were logged since the last time."""
         try:
             with open_nofollow(self._root, self._name) as file:
                 if file.seek(0, os.SEEK_END) < self._offset:
@@ -310,7 +310,7 @@ class _Tail:
 
 
 def _shared_log(env: Mapping[str, str], cwd: Path) -> tuple[Path, str]:
-    """The log of 1.0.x: one file for each working directory, which earlier sessions may have written to.
+    """Return the log of 1.0.x: one file for each working directory, which earlier sessions may have written to.
 
     Returns the directory that it is below, and its path in there.
     """

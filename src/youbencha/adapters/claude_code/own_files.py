@@ -9,6 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
 from youbencha.adapters.base import AgentExecutionContext
 from youbencha.adapters.claude_code.options import ClaudeCode, ClaudeCodeConfig
 from youbencha.adapters.claude_code.stream import ClaudeStreamReader
@@ -21,12 +24,13 @@ from youbencha.files import read_file
 from youbencha.log.session import SessionRecord, SessionRecorder
 from youbencha.sandbox.base import Sandbox
 from youbencha.usage import SessionUsage, larger
+from youbencha.user_dirs import project_directories
 
 _DIRECTORY_VARIABLES = ("CLAUDE_CONFIG_DIR", "HOME", "USERPROFILE", "XDG_STATE_HOME")
 
 
 def config_dir(env: Mapping[str, str]) -> Path | None:
-    """The CLI's configuration directory; None if the environment names no home."""
+    """Return the CLI's configuration directory; None if the environment names no home."""
     if given := env.get("CLAUDE_CONFIG_DIR"):
         return Path(given)
     home = env.get("HOME") or env.get("USERPROFILE")
@@ -34,7 +38,7 @@ def config_dir(env: Mapping[str, str]) -> Path | None:
 
 
 def host_environment(sandbox: Sandbox, env: Mapping[str, str]) -> dict[str, str]:
-    """The agent's environment with the host's paths; without directories that exist only in the sandbox."""
+    """Return the agent's environment with the host's paths; without directories that exist only in the sandbox."""
     paths = {name: sandbox.outside(env[name]) for name in _DIRECTORY_VARIABLES if env.get(name)}
     others = {name: value for name, value in env.items() if name not in paths}
     return {**others, **{name: str(path) for name, path in paths.items() if path is not None}}
@@ -84,9 +88,7 @@ def agent_definition(
 
 
 def _agent_directories(workspace: Path, project: Path | None, environments: Sequence[Mapping[str, str]]) -> list[Path]:
-    """The repository's, the test case's and the user's, without duplicates."""
-    from youbencha.user_dirs import project_directories
-
+    """Return the repository's, the test case's and the user's, without duplicates."""
     homes = [directory / "agents" for directory in map(config_dir, environments) if directory]
     above = project_directories(project) if project else []
     return list(dict.fromkeys([workspace / AGENTS, *(directory / AGENTS for directory in above), *homes]))
@@ -97,7 +99,7 @@ def _without_fresh_home(
 ) -> list[Path]:
     """Leave out a home that is created for one run: the user cannot put a file there."""
     agents, users = config_dir(env), config_dir(harness or env)
-    return [each for each in directories if agents == users or agents is None or each != agents / "agents"]
+    return [path for path in directories if agents == users or agents is None or path != agents / "agents"]
 
 
 def _argument(text: str, path: Path) -> str:
@@ -115,7 +117,7 @@ def _definition(fields: Mapping[str, Any], prompt: str, name: str) -> dict[str, 
         value = definition.pop(key)
         names = value.split(",") if isinstance(value, str) else value
         if isinstance(names, list):
-            definition[key] = [str(each).strip() for each in names]
+            definition[key] = [str(name).strip() for name in names]
     described = definition.get("description")
     description = described if isinstance(described, str) else name
     return {**definition, "description": description, "prompt": prompt}
@@ -133,9 +135,6 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _read_header(header: str) -> Mapping[str, Any]:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
     try:
         fields = YAML(typ="safe", pure=True).load(header)
     except YAMLError:
@@ -147,11 +146,11 @@ def _read_header(header: str) -> Mapping[str, Any]:
 
 # MCP servers: `mcp_config` is the content of a file, or its name, next to the configuration or in the repository.
 
-_LARGEST_MCP_CONFIG = 1_000_000
+_MAX_MCP_CONFIG_BYTES = 1_000_000
 
 
 def mcp_problems(given: object, directory: Path | None) -> Iterator[Problem]:
-    """What is wrong with `mcp_config`. A file that is not in `directory` may be in the repository."""
+    """Yield what is wrong with `mcp_config`. A file that is not in `directory` may be in the repository."""
     if not isinstance(given, str):
         return  # the model reports this
     path = None if directory is None else _mcp_file(given, directory)
@@ -159,7 +158,7 @@ def mcp_problems(given: object, directory: Path | None) -> Iterator[Problem]:
         return
     name = "" if path is None else f"{given} "
     try:
-        data = json.loads(given if path is None else read_file(path, _LARGEST_MCP_CONFIG))
+        data = json.loads(given if path is None else read_file(path, _MAX_MCP_CONFIG_BYTES))
     except OSError as error:
         yield Problem("mcp_config", f"{name}{error.strerror}")
     except (ValueError, RecursionError) as error:
@@ -243,7 +242,7 @@ def _session_file(config: Path | None, session_id: str | None) -> Path | None:
 
 
 def _at_least(seen: SessionUsage | None, recorded: SessionUsage | None) -> SessionUsage | None:
-    """The larger numbers: the stream may be ahead of the session file, and its total has side models."""
+    """Return the larger numbers: the stream may be ahead of the session file, and its total has side models."""
     if seen is None or recorded is None:
         return recorded or seen
     return seen._replace(tokens=larger(seen.tokens, recorded.tokens))

@@ -168,7 +168,7 @@ class ClaudeStreamReader(StreamReader):
         return [*self._context_window(record), *totals, *self._only_answer(record), *read]
 
     def _only_answer(self, result: Record) -> list[Event]:
-        """The result's text, if no message has one, such as the answer to a JSON schema."""
+        """Return the result's text, if no message has one, such as the answer to a JSON schema."""
         text = as_str(result.get("result"))
         if self._has_text or not text or result.get("is_error", False) is not False:
             return []
@@ -177,7 +177,7 @@ class ClaudeStreamReader(StreamReader):
         return [AssistantText(text=text)]
 
     def _lacks_calls(self, result: Record) -> bool:
-        """Whether a session's totals lack some of its calls, even if the sum of those that were seen is less."""
+        """Return whether a session's totals lack some of its calls, even if the sum of those that were seen is less."""
         if not self._totals.side_calls:
             return True
         if self._totals.repeated_calls:
@@ -188,7 +188,7 @@ class ClaudeStreamReader(StreamReader):
         return is_less(self._reported, self._counted)
 
     def _context_window(self, result: Record) -> list[Event]:
-        """The size of the main conversation again, now that its limit is known (from 2.0.x on)."""
+        """Return the size of the main conversation again, now that its limit is known (from 2.0.x on)."""
         names = (self._model or "", f"{self._model}[1m]")
         usage = as_mapping(result.get("modelUsage"))
         windows = [as_count(as_mapping(usage.get(name)).get("contextWindow")) for name in names]
@@ -228,7 +228,7 @@ class ClaudeStreamReader(StreamReader):
         self._model = model or self._model
         if not self._totals.repeated_calls:
             self._count_call(message_id, tokens if final else tokens._replace(output=None))
-        return [call, *self._context_of(tokens)]
+        return [call, *self._context_used(tokens)]
 
     def _count_call(self, message_id: str | None, tokens: Tokens) -> None:
         before = self._calls.get(message_id, Tokens())
@@ -236,8 +236,8 @@ class ClaudeStreamReader(StreamReader):
         columns = zip(self._counted, now, before, strict=True)
         self._counted = Tokens(*((total or 0) + (new or 0) - (old or 0) for total, new, old in columns))
 
-    def _context_of(self, tokens: Tokens) -> list[Event]:
-        """The size of the main conversation, if it has changed."""
+    def _context_used(self, tokens: Tokens) -> list[Event]:
+        """Return the size of the main conversation, if it has changed."""
         parts = [part for part in (tokens.input, tokens.cache_read, tokens.cache_creation) if part is not None]
         if not sum(parts) or sum(parts) == self._context:  # a message made by the CLI has zeros
             return []
@@ -320,7 +320,7 @@ def _blocks(content: object) -> list[Record]:
 
 
 def _flat(content: object) -> str:
-    """A tool's result as text; other content is replaced by its kind, such as `[image]`."""
+    """Return a tool's result as text; other content is replaced by its kind, such as `[image]`."""
     if isinstance(content, str):
         return content
     return "\n".join(_block_text(block) for block in as_records(content))
@@ -334,7 +334,7 @@ def _block_text(block: Record) -> str:
 def _rate_limit(record: Record) -> list[Event]:
     info = as_mapping(record.get("rate_limit_info"))
     windows = (as_mapping(window) for window in as_mapping(info.get("unifiedWindows")).values())
-    used = [as_amount(each.get("utilization")) for each in (info, *windows)]
+    used = [as_amount(window.get("utilization")) for window in (info, *windows)]
     seen = RateLimitSeen(
         status=as_str(info.get("status")),
         resets_at=as_amount(info.get("resetsAt")),
@@ -445,17 +445,17 @@ _CLAIMED_CALLS = TypeAdapter(tuple[ToolCall, ...], config=ConfigDict(defer_build
 
 
 def read_claims(text: str) -> SessionRecord:
-    """What a text says of its session: the version, the model, the tokens and the tool calls."""
+    """Return what a text says of its session: the version, the model, the tokens and the tool calls."""
     model = version = None
     tokens: dict[str, int | None] = {}
     calls: list[dict[str, str]] = []
     for line in _claims_in(text):
-        if found := _TOOL_CALL.match(line):
-            calls.append({"name": found[1], "arguments": found[2].rstrip()})
-        elif found := _MODEL.match(line):
-            model = model or found[1]
-        elif found := _VERSION.match(line):
-            version = version or found[1] or found[2]
+        if match := _TOOL_CALL.match(line):
+            calls.append({"name": match[1], "arguments": match[2].rstrip()})
+        elif match := _MODEL.match(line):
+            model = model or match[1]
+        elif match := _VERSION.match(line):
+            version = version or match[1] or match[2]
         else:
             for kind, digits in _TOKENS.findall(line):
                 tokens.setdefault(kind.lower(), _number(digits))
@@ -469,7 +469,7 @@ def read_claims(text: str) -> SessionRecord:
 
 
 def _claims_in(text: str) -> Iterator[str]:
-    """The lines that begin like a claim, outside of code blocks; without the spaces before them."""
+    """Yield the lines that begin like a claim, outside of code blocks; without the spaces before them."""
     fence = ""
     for mark, claim in _CLAIM_OR_FENCE.findall(text):
         if claim and not fence:

@@ -60,7 +60,7 @@ class Driver:
         self._set_timer()
 
     def connected(self, send: Callable[[str], None]) -> None:
-        """The agent has connected. `send` takes a line and never blocks."""
+        """Note that the agent has connected. `send` takes a line and never blocks."""
         self._send = send
         self._perform(self.protocol.connected(self._loop.time()))
 
@@ -85,7 +85,7 @@ class Driver:
             self._perform(actions)
 
     def disconnected(self) -> None:
-        """The agent has disconnected."""
+        """Note that the agent has disconnected."""
         self._perform(self.protocol.disconnected(self._loop.time()))
         self.close()
 
@@ -270,13 +270,13 @@ class Listener(Protocol):
     """Receives the agent's messages."""
 
     def connected(self, send: Callable[[str], None]) -> None:
-        """The agent has connected for the first time. `send` never blocks."""
+        """Note that the agent has connected for the first time. `send` never blocks."""
         ...
 
     def received(self, line: str) -> None: ...
 
     def disconnected(self) -> None:
-        """The connection broke, and the agent did not reconnect."""
+        """Note that the connection broke, and the agent did not reconnect."""
         ...
 
 
@@ -453,5 +453,5 @@ class Frames:
 
 
 def _is_message(text: str) -> bool:
-    """Whether the text is an object with a type: any other object may be a part of a message."""
+    """Return whether the text is an object with a type: any other object may be a part of a message."""
     return "type" in (decode(text) or {})

@@ -98,7 +98,7 @@ def last_version(feature: Feature) -> Version | None:
 
 
 def result_totals(version: Version | None) -> ResultTotals:
-    """Which totals of a result are right; an unknown version is believed."""
+    """Return which totals of a result are right; an unknown version is believed."""
     if version is None:
         return ResultTotals()
     return ResultTotals(
@@ -110,5 +110,5 @@ def result_totals(version: Version | None) -> ResultTotals:
 
 
 def permission_modes(version: Version) -> list[str]:
-    """The values that `--permission-mode` takes in this version."""
+    """Return the values that `--permission-mode` takes in this version."""
     return sorted(mode for mode, first in _FIRST_WITH_MODE.items() if version >= first)

@@ -17,13 +17,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from youbencha.adapters import base, codes
 from youbencha.adapters.base import AgentDescription, AgentExecutionContext, AgentExecutionResult, BaseAdapter
 from youbencha.adapters.cli_agent.config import TOOLS_IGNORED, AgentConfig, parse_config, prompt_is_here, read_prompt
-from youbencha.adapters.cli_agent.environment import base_environment, secrets_of
+from youbencha.adapters.cli_agent.environment import base_environment, gateway_environment, gateway_secrets
 from youbencha.adapters.cli_agent.locate import AgentCli, CliFinder, reinstall_hint
+from youbencha.adapters.cli_agent.normalize import normalize
 from youbencha.adapters.cli_agent.stream import OutputReader
 from youbencha.adapters.cli_agent.verdict import RunEnding, error_record, judge, process_warnings, session_warnings
 from youbencha.errors import ConfigError, Problem, YouBenchaError
@@ -32,16 +33,13 @@ from youbencha.gateway.access import GatewayAccess
 from youbencha.json_lines import BYTE_ORDER_MARK
 from youbencha.log.masking import without_secrets
 from youbencha.log.model import ErrorRecord, YouBenchaLog
-from youbencha.log.session import SessionRecord
+from youbencha.log.session import SessionRecord, StreamReader
 from youbencha.process import Command, Limits, ProcessResult, Redactor
 from youbencha.process.environment import withheld
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST
 from youbencha.text import iso_time
-
-if TYPE_CHECKING:
-    from youbencha.log.session import StreamReader
-
+from youbencha.workspace.trees import remove_tree
 
 C = TypeVar("C", bound=AgentConfig)
 
@@ -75,15 +73,15 @@ class Invocation(NamedTuple, Generic[C]):
         return self.context.config_dir.absolute() if self.context.config_dir else None
 
     def inside(self, path: Path) -> str:
-        """The agent's path of a file of the host, for its arguments, its environment and its settings."""
+        """Return the agent's path of a file of the host, for its arguments, its environment and its settings."""
         return self.context.sandbox.inside(path)
 
     def outside(self, path: Path | None) -> Path | None:
-        """The host's path for a path of the agent; None if the host does not have it."""
+        """Return the host's path for a path of the agent; None if the host does not have it."""
         return None if path is None else self.context.sandbox.outside(str(path))
 
     def session_id(self, choosing_flags: Collection[str]) -> str | None:
-        """A unique id for the session; None if the user chooses one by a flag."""
+        """Return a unique id for the session; None if the user chooses one by a flag."""
         if any(argument.partition("=")[0] in choosing_flags for argument in self.config.extra_args):
             return None
         return str(uuid.uuid5(uuid.NAMESPACE_URL, self.scratch.as_uri()))
@@ -138,19 +136,17 @@ def removed_afterwards(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        from youbencha.workspace.trees import remove_tree
-
         with contextlib.suppress(YouBenchaError):
             remove_tree(path)
 
 
 def in_terminal(config: AgentConfig, command: Command) -> Command:
-    """The command in a terminal, if that is configured: a dumb one, so that there are few escape sequences."""
+    """Return the command in a terminal, if that is configured: a dumb one, so that there are few escape sequences."""
     return command._replace(terminal=True, env={"TERM": "dumb", **command.env}) if config.pty == "always" else command
 
 
 def new_log_file(artifacts: Path, logs: str) -> Path:
-    """A new `<logs>/terminal-output-<time>.log`. Windows allows no colons in names."""
+    """Return a new `<logs>/terminal-output-<time>.log`. Windows allows no colons in names."""
     stamp = iso_time(time.time()).replace(":", "-").replace(".", "-")
     directory = artifacts / logs
     names = (f"terminal-output-{stamp}{'' if number == 1 else f'-{number}'}.log" for number in count(1))
@@ -188,10 +184,10 @@ class CliAdapter(BaseAdapter, Generic[C]):
 
     @abstractmethod
     def reader(self) -> StreamReader | None:
-        """A new reader of its events; None if it prints plain text."""
+        """Return a new reader of its events; None if it prints plain text."""
 
     def finished_output_reader(self, result: AgentExecutionResult) -> StreamReader | None:
-        """A reader of the output of a finished run, if versions differ."""
+        """Return a reader of the output of a finished run, if versions differ."""
         return self.reader()
 
     async def require_authentication(self, cli: AgentCli, env: Mapping[str, str], config: C | None) -> None:
@@ -209,19 +205,19 @@ class CliAdapter(BaseAdapter, Generic[C]):
         return SessionRecord()
 
     def stream_expected(self, config: C) -> bool:
-        """Whether a run with this configuration prints events."""
+        """Return whether a run with this configuration prints events."""
         return self.emits_json
 
     def allowed_tools(self, config: C) -> Sequence[str]:
-        """The rules of the only tools that the configuration allows; empty if it has no such list."""
+        """Return the rules of the only tools that the configuration allows; empty if it has no such list."""
         return ()
 
     def success_exit_codes(self, config: C) -> frozenset[int]:
-        """The exit codes that do not mean failure."""
+        """Return the exit codes that do not mean failure."""
         return frozenset({0})
 
     def provider(self, invocation: Invocation[C]) -> str | None:
-        """The model's provider, if that depends on the run."""
+        """Return the model's provider, if that depends on the run."""
         return None
 
     async def locate(self, config: C, env: Mapping[str, str], context: AgentExecutionContext | None) -> AgentCli:
@@ -238,19 +234,19 @@ class CliAdapter(BaseAdapter, Generic[C]):
         )
 
     def redactor(self, invocation: Invocation[C]) -> Redactor:
-        """A redactor that knows the secrets of the harness and of this run."""
+        """Return a redactor that knows the secrets of the harness and of this run."""
         return Redactor.for_env(self.harness_env, invocation.context.env, invocation.env)
 
     def model_for_gateway(self, config: C) -> str | None:
-        """The model that `gateway_env` gets."""
+        """Return the model that `gateway_env` gets."""
         return config.model
 
     def details(self, invocation: Invocation[C]) -> dict[str, Any]:
-        """Additional entries for the result's `details`."""
+        """Return additional entries for the result's `details`."""
         return {"provider": self.provider(invocation)}
 
     async def check_availability(self) -> bool:
-        """True if the CLI can be run, False if it is not installed; raises if it has no credentials."""
+        """Return True if the CLI can be run, False if it is not installed; raise if it has no credentials."""
         env = self.environment({})
         try:
             async with asyncio.timeout(base.READY_TIMEOUT_S):
@@ -327,9 +323,7 @@ class CliAdapter(BaseAdapter, Generic[C]):
 
     def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
         """Return the result as a YouBenchaLog."""
-        from youbencha.adapters.cli_agent.normalize import normalize
-
-        redactor = Redactor.for_env(self.harness_env, context.env, secrets_of(context.gateway))
+        redactor = Redactor.for_env(self.harness_env, context.env, gateway_secrets(context.gateway))
         return normalize(
             type(self),
             replace(result, output=result.output.removeprefix(BYTE_ORDER_MARK)),
@@ -366,8 +360,6 @@ class CliAdapter(BaseAdapter, Generic[C]):
             return env
         if not self.supports_gateway:
             raise self.no_gateway()
-        from youbencha.adapters.cli_agent.environment import gateway_environment
-
         variables = self.gateway_env(gateway, model, given)
         return gateway_environment(env, gateway, variables, given=given, own=self.credentials, keep_others=keep_others)
 

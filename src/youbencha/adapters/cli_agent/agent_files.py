@@ -11,9 +11,9 @@ from youbencha.files import PathNotAllowed, open_nofollow, read_file, read_withi
 from youbencha.json_lines import Record, as_mapping
 from youbencha.process import OUTPUT_LIMIT_BYTES, Redactor
 
-_LONGEST_LINE = 32 * 1024 * 1024
-_MOST_BYTES = 256 * 1024 * 1024
-_LARGEST_DEFINITION = 1024 * 1024
+_MAX_LINE_BYTES = 32 * 1024 * 1024
+_MAX_FILE_BYTES = 256 * 1024 * 1024
+_MAX_DEFINITION_BYTES = 1024 * 1024
 
 
 def matching_records(path: Path, top: Path, wanted: Sequence[bytes]) -> Iterator[Record]:
@@ -24,21 +24,21 @@ def matching_records(path: Path, top: Path, wanted: Sequence[bytes]) -> Iterator
     """
     for line in read_lines(top, str(path.relative_to(top))):
         if any(mark in line for mark in wanted):
-            yield from parsed_record(line)
+            yield from parse_record(line)
 
 
 def read_lines(root: Path, name: str) -> Iterator[bytes]:
-    """The lines of a file below `root`, up to 256 MiB; none if it is not a regular file, or behind a link."""
+    """Yield the lines of a file below `root`, up to 256 MiB; none if it is not a regular file, or behind a link."""
     try:
         with open_nofollow(root, name) as file:
-            while (line := file.readline(_LONGEST_LINE)) and file.tell() <= _MOST_BYTES:
+            while (line := file.readline(_MAX_LINE_BYTES)) and file.tell() <= _MAX_FILE_BYTES:
                 yield line
     except OSError:
         return
 
 
-def parsed_record(line: bytes | str) -> Iterator[Record]:
-    """The record in a line, if there is one."""
+def parse_record(line: bytes | str) -> Iterator[Record]:
+    """Yield the record in a line, if there is one."""
     try:
         yield as_mapping(orjson.loads(line))
     except orjson.JSONDecodeError:
@@ -46,7 +46,7 @@ def parsed_record(line: bytes | str) -> Iterator[Record]:
 
 
 def read_beginning(root: Path, name: str) -> bytes:
-    """The first 10 MiB of a file below `root`; empty if it is not a regular file, or behind a link."""
+    """Return the first 10 MiB of a file below `root`; empty if it is not a regular file, or behind a link."""
     try:
         with open_nofollow(root, name) as file:
             return file.read(OUTPUT_LIMIT_BYTES) or b""
@@ -61,8 +61,8 @@ def read_definition(path: Path, *, below: Path | None = None) -> bytes | None:
     """
     try:
         if below is None:
-            return read_file(path, _LARGEST_DEFINITION)
-        return read_within(below, str(path.relative_to(below)), _LARGEST_DEFINITION)
+            return read_file(path, _MAX_DEFINITION_BYTES)
+        return read_within(below, str(path.relative_to(below)), _MAX_DEFINITION_BYTES)
     except (OSError, PathNotAllowed):
         return None
 

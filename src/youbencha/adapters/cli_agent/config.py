@@ -25,17 +25,18 @@ from youbencha.adapters.base import AgentDescription
 from youbencha.errors import Problem
 from youbencha.files import PathNotAllowed, check_relative, read_within
 from youbencha.spec.base import StrictModel
+from youbencha.spec.problems import ProblemAt, list_problems
 from youbencha.text import nearest
 
 MAX_PROMPT_LENGTH = 1_000_000
 
-_MOST_BYTES = 4 * MAX_PROMPT_LENGTH
+_MAX_PROMPT_BYTES = 4 * MAX_PROMPT_LENGTH
 """A character in UTF-8 has at most four bytes."""
 
 _BLANK = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200B)))
 """White space by JavaScript's definition: real CLIs refuse a prompt of nothing else."""
 
-LONGEST_ARGUMENT_BYTES = 131_071
+MAX_ARGUMENT_BYTES = 131_071
 """The longest single argument on Linux (measured: E2BIG at 131,072)."""
 
 
@@ -65,13 +66,13 @@ class Matches(NamedTuple):
 
 
 def fits_argument(text: str) -> bool:
-    return "\0" not in text and len(text.encode()) <= LONGEST_ARGUMENT_BYTES
+    return "\0" not in text and len(text.encode()) <= MAX_ARGUMENT_BYTES
 
 
 def _fits(text: str) -> str:
     if "\0" in text:
         raise PydanticCustomError("nul", "must not contain a NUL character: an argument cannot hold one")
-    if len(text.encode()) > LONGEST_ARGUMENT_BYTES:
+    if len(text.encode()) > MAX_ARGUMENT_BYTES:
         raise PydanticCustomError("too_many_bytes", "must have at most 131,071 bytes: an argument cannot hold more")
     return text
 
@@ -131,8 +132,6 @@ class AgentConfig(StrictModel):
     @model_validator(mode="after")
     def _one_prompt(self) -> Self:
         if wrong := _prompt_choice(self.__dict__, needed=self.prompt_needed):
-            from youbencha.spec.problems import ProblemAt
-
             raise ProblemAt(wrong.path, wrong.message)
         return self
 
@@ -145,8 +144,6 @@ def parse_config(agent: type[AgentDescription], model: type[C], raw: Mapping[str
     try:
         return model.model_validate(dict(raw))
     except ValidationError as error:
-        from youbencha.spec.problems import list_problems
-
         problems = list_problems(error, model, raw)
         wrong = _prompt_choice(raw, needed=model.prompt_needed)
         # Pydantic does not check the whole if a part is invalid.
@@ -159,19 +156,19 @@ def _prompt_choice(given: Mapping[str, Any], *, needed: bool) -> Problem | None:
     names = [name for name in ("prompt", "prompt_file") if given.get(name) is not None]
     if len(names) == 1 or not (names or needed):
         return None
-    found = "both were given" if names else "neither was given"
+    wrong = "both were given" if names else "neither was given"
     where = "prompt_file" if names else "prompt"
-    return Problem(where, f"exactly one of prompt or prompt_file must be provided; {found}")
+    return Problem(where, f"exactly one of prompt or prompt_file must be provided; {wrong}")
 
 
 def _is_misspelt(key: str, problems: Sequence[Problem], model: type[AgentConfig]) -> bool:
-    """Whether the key was given under a name such as `promt`; `prompt` includes `prompt_file`."""
+    """Return whether the key was given under a name such as `promt`; `prompt` includes `prompt_file`."""
     unknown = (problem.path for problem in problems if problem.kind == "unknown_key")
     return any((nearest(name, model.model_fields) or "").startswith(key) for name in unknown)
 
 
 def read_prompt(agent: type[AgentDescription], config: AgentConfig, *, workspace: Path, config_dir: Path | None) -> str:
-    """The prompt, byte for byte. Empty if the configuration names none, which only some agents allow."""
+    """Return the prompt, byte for byte. Empty if the configuration names none, which only some agents allow."""
     if config.prompt is None and config.prompt_file is None:
         return ""
     text = config.prompt
@@ -188,7 +185,7 @@ def read_prompt(agent: type[AgentDescription], config: AgentConfig, *, workspace
 
 
 def prompt_is_here(agent: type[AgentDescription], config: AgentConfig, config_dir: Path | None) -> bool:
-    """Whether the prompt can be read before the repository is checked out: a missing file may be in the repository.
+    """Return whether the prompt can be read before the checkout: a missing file may be in the repository.
 
     Raises if the file's name is not allowed.
     """
@@ -213,14 +210,14 @@ class _PromptFile:
         return text
 
     def _base(self, workspace: Path, config_dir: Path | None) -> Path:
-        """The directory of the file that names the prompt file; the workspace if the prompt file is not there."""
+        """Return the directory of the file that names the prompt file, or the workspace if it is not there."""
         if config_dir is None:
             return workspace
         return config_dir if os.path.lexists(config_dir / self._name) else workspace
 
     def _text(self, base: Path, config_dir: Path | None) -> str:
         try:
-            return read_within(base, self._name, _MOST_BYTES).decode()
+            return read_within(base, self._name, _MAX_PROMPT_BYTES).decode()
         except PathNotAllowed as error:
             raise self._wrong(error.message, error.hint) from None
         except FileNotFoundError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from youbencha.adapters.base import BaseAdapter
@@ -12,27 +11,24 @@ from youbencha.gateway.access import PROVIDER_OF_PREFIX, GatewayAccess, Provider
 from youbencha.process.environment import CERTIFICATES, PROXY, SYSTEM, has_password, select
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import TOOL_VARIABLES
+from youbencha.spec.sandbox import Home
 
-if TYPE_CHECKING:
-    from youbencha.spec.sandbox import Home
-
-
-_PASSES = SYSTEM | PROXY | CERTIFICATES | TOOL_VARIABLES | {"XDG_RUNTIME_DIR", "YOUBENCHA_TOOLBOX"}
+_PASSED_ON = SYSTEM | PROXY | CERTIFICATES | TOOL_VARIABLES | {"XDG_RUNTIME_DIR", "YOUBENCHA_TOOLBOX"}
 
 
 def inherited(harness: Mapping[str, str], own: Collection[str] = ()) -> dict[str, str]:
-    """The part of the harness's environment that this agent gets: the common variables and its own."""
-    return select(harness, _PASSES.union(own), locale=True)
+    """Return the part of the harness's environment that this agent gets: the common variables and its own."""
+    return select(harness, _PASSED_ON.union(own), locale=True)
 
 
 def base_environment(sandbox: Sandbox, harness: Mapping[str, str], own: Collection[str] = ()) -> dict[str, str]:
-    """The base of an agent's environment. In a container, it has nothing from the harness."""
+    """Return the base of an agent's environment. In a container, it has nothing from the harness."""
     base = sandbox.environment(harness)
     return base if sandbox.is_boundary else inherited(base, own)
 
 
-def secrets_of(access: GatewayAccess | None) -> dict[str, str]:
-    """The secrets of a gateway that a redactor has to mask: its key, although it is valid for one trial only."""
+def gateway_secrets(access: GatewayAccess | None) -> dict[str, str]:
+    """Return the secrets of a gateway that a redactor has to mask: its key, although it is valid for one trial only."""
     return {"GATEWAY_KEY": access.key} if access else {}
 
 
@@ -52,7 +48,7 @@ _PROVIDERS_WITHOUT_GATEWAY = frozenset({
 })  # fmt: skip
 """Providers whose keys the built-in gateway never holds."""
 
-_WHAT = (
+_CREDENTIAL_SUFFIXES = (
     "ACCESS_TOKEN", "API_BASE", "API_BASE_URL", "API_HOST", "API_KEY", "API_TOKEN", "API_URL", "AUTH_TOKEN",
     "BASE_URL", "BEARER_TOKEN", "CUSTOM_HEADERS", "ENDPOINT", "OAUTH_TOKEN",
 )  # fmt: skip
@@ -108,17 +104,19 @@ def is_model_credential(name: str, own: Collection[str] = (), *, keep_others: bo
     if upper in own or re.fullmatch(_OTHER, upper):
         return True
     providers = _PROVIDERS if keep_others else _PROVIDERS | _PROVIDERS_WITHOUT_GATEWAY
-    return any(upper.removesuffix(f"_{what}") in providers for what in _WHAT if upper.endswith(f"_{what}"))
+    return any(
+        upper.removesuffix(f"_{suffix}") in providers for suffix in _CREDENTIAL_SUFFIXES if upper.endswith(f"_{suffix}")
+    )
 
 
 def _without_proxy(access: GatewayAccess, env: Mapping[str, str]) -> dict[str, str]:
     """Exclude the gateway from proxies, which cannot reach it."""
     others = (env.get("NO_PROXY") or env.get("no_proxy") or "").split(",")
-    hosts = ",".join(dict.fromkeys([urlsplit(access.url).hostname or "", *(each.strip() for each in others if each)]))
+    hosts = ",".join(dict.fromkeys([urlsplit(access.url).hostname or "", *(host.strip() for host in others if host)]))
     return {"NO_PROXY": hosts, "no_proxy": hosts}
 
 
-_BEGINNINGS: Mapping[str, Provider] = {
+_MODEL_PREFIXES: Mapping[str, Provider] = {
     "claude": "anthropic",
     "gpt-": "openai",
     "chatgpt-": "openai",
@@ -130,31 +128,31 @@ _BEGINNINGS: Mapping[str, Provider] = {
 }
 
 
-def provider_of(model: str | None) -> Provider | None:
-    """The provider whose API serves a model; None if the name does not show it."""
+def provider_of_model(model: str | None) -> Provider | None:
+    """Return the provider whose API serves a model; None if the name does not show it."""
     before, slash, name = (model or "").partition("/")
     if slash:
         return PROVIDER_OF_PREFIX.get(before) if "/" not in name else None
-    return next((provider for start, provider in _BEGINNINGS.items() if before.startswith(start)), None)
+    return next((provider for start, provider in _MODEL_PREFIXES.items() if before.startswith(start)), None)
 
 
-_OF_AWS = ("AWS_ACCESS_KEY_ID", "AWS_BEARER_TOKEN_BEDROCK", "CLAUDE_CODE_SKIP_BEDROCK_AUTH")
-_OF_GOOGLE = ("GOOGLE_APPLICATION_CREDENTIALS", "CLAUDE_CODE_SKIP_VERTEX_AUTH", "GOOGLE_API_KEY")
+_AWS_VARS = ("AWS_ACCESS_KEY_ID", "AWS_BEARER_TOKEN_BEDROCK", "CLAUDE_CODE_SKIP_BEDROCK_AUTH")
+_GOOGLE_VARS = ("GOOGLE_APPLICATION_CREDENTIALS", "CLAUDE_CODE_SKIP_VERTEX_AUTH", "GOOGLE_API_KEY")
 
-_BY_A_CLOUD = {
-    "CLAUDE_CODE_USE_ANTHROPIC_AWS": _OF_AWS,
-    "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD": _OF_GOOGLE,
-    "CLAUDE_CODE_USE_BEDROCK": _OF_AWS,
+_CLOUD_LOGIN_VARS = {
+    "CLAUDE_CODE_USE_ANTHROPIC_AWS": _AWS_VARS,
+    "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD": _GOOGLE_VARS,
+    "CLAUDE_CODE_USE_BEDROCK": _AWS_VARS,
     "CLAUDE_CODE_USE_FOUNDRY": ("ANTHROPIC_FOUNDRY_API_KEY", "CLAUDE_CODE_SKIP_FOUNDRY_AUTH"),
-    "CLAUDE_CODE_USE_MANTLE": _OF_AWS,
-    "CLAUDE_CODE_USE_VERTEX": _OF_GOOGLE,
-    "GEMINI_CLI_USE_COMPUTE_ADC": _OF_GOOGLE,
+    "CLAUDE_CODE_USE_MANTLE": _AWS_VARS,
+    "CLAUDE_CODE_USE_VERTEX": _GOOGLE_VARS,
+    "GEMINI_CLI_USE_COMPUTE_ADC": _GOOGLE_VARS,
     "GOOGLE_GENAI_USE_GCA": (),
-    "GOOGLE_GENAI_USE_VERTEXAI": _OF_GOOGLE,
+    "GOOGLE_GENAI_USE_VERTEXAI": _GOOGLE_VARS,
 }
 """Variables that make an agent use a cloud, each with variables that make the cloud's login in the home unnecessary."""
 
-_NAMES_A_FILE = frozenset({"ANTHROPIC_PROFILE", "AWS_PROFILE", "VERTEXAI_PROJECT"})
+_FILE_CREDENTIALS = frozenset({"ANTHROPIC_PROFILE", "AWS_PROFILE", "VERTEXAI_PROJECT"})
 """Variables that name credentials stored in the home."""
 
 _NOT_CREDENTIALS = (
@@ -171,7 +169,7 @@ def fresh_home_for(
     agent_env: Mapping[str, str],
     behind_gateway: bool,
 ) -> bool:
-    """Whether an agent that runs on this computer gets a fresh home, or the user's.
+    """Return whether an agent that runs on this computer gets a fresh home, or the user's.
 
     `auto`: a fresh one, unless the agent may need a login that is stored in the user's."""
     if spec_home != "auto":
@@ -181,8 +179,8 @@ def fresh_home_for(
     if behind_gateway or stored_login is None:
         return True
     named = {name.upper() for name in adapter.credentials_in(env)}
-    if any(not any(map(env.get, enough)) for name, enough in _BY_A_CLOUD.items() if name in named):
+    if any(not any(map(env.get, enough)) for name, enough in _CLOUD_LOGIN_VARS.items() if name in named):
         return False
-    if any(name not in _NAMES_A_FILE and not name.endswith(_NOT_CREDENTIALS) for name in named):
+    if any(name not in _FILE_CREDENTIALS and not name.endswith(_NOT_CREDENTIALS) for name in named):
         return True
-    return not (named & _NAMES_A_FILE or stored_login)
+    return not (named & _FILE_CREDENTIALS or stored_login)

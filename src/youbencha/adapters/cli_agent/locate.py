@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from youbencha.adapters import codes
 from youbencha.adapters.base import AgentDescription
@@ -16,10 +16,10 @@ from youbencha.errors import YouBenchaError
 from youbencha.process import ProcessStartError, find_executable
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST
-
-if TYPE_CHECKING:
-    from youbencha.sandbox.toolbox.installed import InstalledAgent
-    from youbencha.sandbox.toolbox.portable import PortableCli
+from youbencha.sandbox.toolbox.installed import InstalledAgent, ask_version
+from youbencha.sandbox.toolbox.portable import PortableCli, portable_cli, portable_file
+from youbencha.sandbox.toolbox.toolbox import Toolbox
+from youbencha.user_dirs import toolbox_dir
 
 
 class AgentCli(NamedTuple):
@@ -64,23 +64,20 @@ class CliFinder:
             return self._supported(await finder.locate(env, executable=executable, version=version))
         if executable is not None:
             return self._supported(await self.explicit(Path(executable).expanduser(), version, env))
-        found = await self.find(env, version)
-        if found is None:
+        cli = await self.find(env, version)
+        if cli is None:
             raise self.not_installed(version)
-        return found
+        return cli
 
     async def find(self, env: Mapping[str, str], version: str | None = None) -> AgentCli | None:
         """Search PATH, then the toolbox; with a version, for that version. Raise an error if it is too old."""
         # Slow to import, and not needed by the command agent.
-        from youbencha.sandbox.toolbox.toolbox import Toolbox
-        from youbencha.user_dirs import toolbox_dir
-
-        found = await self.on_path(env, version)
+        cli = await self.on_path(env, version)
         # One that is too old does not prevent the use of another.
-        if found is None or self._agent.is_too_old(found.version):
+        if cli is None or self._agent.is_too_old(cli.version):
             installed = Toolbox(toolbox_dir(env)).find(self._agent.name, version)
-            found = of_toolbox(installed) if installed else found
-        return None if found is None else self._supported(found)
+            cli = installed_cli(installed) if installed else cli
+        return None if cli is None else self._supported(cli)
 
     async def version_of(self, path: Path, env: Mapping[str, str]) -> str:
         """Ask the CLI, once for each file: a JavaScript CLI takes a second to answer."""
@@ -117,8 +114,6 @@ class CliFinder:
         return cli
 
     async def _ask(self, path: Path, env: Mapping[str, str]) -> str:
-        from youbencha.sandbox.toolbox.installed import ask_version
-
         try:
             answer = await ask_version((str(path),), cwd=path.parent, env=env)
         except ProcessStartError as error:
@@ -149,7 +144,7 @@ _versions: dict[tuple[str | int, ...], str] = {}
 """The versions of files that were asked."""
 
 
-def of_toolbox(installed: InstalledAgent) -> AgentCli:
+def installed_cli(installed: InstalledAgent) -> AgentCli:
     return AgentCli(installed.executable, installed.version, installed.command, installed.sha256)
 
 
@@ -173,7 +168,7 @@ class ContainerFinder:
 
     async def locate(self, env: Mapping[str, str], *, executable: str | None, version: str | None) -> AgentCli:
         if self._sandbox.brings_agent:
-            return await self._of_the_image(executable or self._agent.program, version)
+            return await self._in_image(executable or self._agent.program, version)
         if sys.platform != "linux":
             raise self._finder.not_found(
                 f"The {self._agent.title} of this computer does not run in a container, which is Linux.",
@@ -181,14 +176,12 @@ class ContainerFinder:
             )
         if executable is not None:
             return await self._explicit(Path(executable).expanduser(), version, env)
-        found = await self._of_the_toolbox(env, version) or await self._on_path(env, version)
-        if found is None:
+        cli = await self._in_toolbox(env, version) or await self._on_path(env, version)
+        if cli is None:
             raise self._finder.not_installed(version)
-        return found
+        return cli
 
-    async def _of_the_image(self, name: str, version: str | None) -> AgentCli:
-        from youbencha.sandbox.toolbox.installed import ask_version
-
+    async def _in_image(self, name: str, version: str | None) -> AgentCli:
         env = self._sandbox.environment({})
         hint = "Use an image that has it, or leave out `sandbox.agent: image`: then the toolbox's is used."
         try:
@@ -206,28 +199,18 @@ class ContainerFinder:
         return cli
 
     async def _explicit(self, path: Path, version: str | None, env: Mapping[str, str]) -> AgentCli:
-        from youbencha.sandbox.toolbox.portable import PortableCli, portable_file
-        from youbencha.user_dirs import toolbox_dir
-
         cli = await self._finder.explicit(path, version, env)
         # What an unknown kind of file needs is not known: only the file itself is shared.
         portable = await portable_file(cli.path, toolbox_dir(env), env) or PortableCli((cli.path,), (cli.path,))
         return self._shared(cli, portable)
 
-    async def _of_the_toolbox(self, env: Mapping[str, str], version: str | None) -> AgentCli | None:
-        from youbencha.sandbox.toolbox.portable import portable_cli
-        from youbencha.sandbox.toolbox.toolbox import Toolbox
-        from youbencha.user_dirs import toolbox_dir
-
+    async def _in_toolbox(self, env: Mapping[str, str], version: str | None) -> AgentCli | None:
         installed = Toolbox(toolbox_dir(env)).find(self._agent.name, version)
         if installed is None:
             return None
-        return self._shared(of_toolbox(installed), await portable_cli(installed, env))
+        return self._shared(installed_cli(installed), await portable_cli(installed, env))
 
     async def _on_path(self, env: Mapping[str, str], version: str | None) -> AgentCli | None:
-        from youbencha.sandbox.toolbox.portable import portable_file
-        from youbencha.user_dirs import toolbox_dir
-
         cli = await self._finder.on_path(env, version)
         if cli is None:
             return None

@@ -11,21 +11,18 @@ agent's own text may say it: the log has these claims, and a warning that lists 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from youbencha.adapters import codes
 from youbencha.adapters.base import AgentDescription, AgentExecutionContext, AgentExecutionResult
+from youbencha.adapters.cli_agent.stream import OutputReader
 from youbencha.adapters.cli_agent.transcript import left_out_here
 from youbencha.adapters.cli_agent.verdict import malformed, taken_from_text, transcript_shortened, truncated
 from youbencha.json_lines import as_str
 from youbencha.log.masking import without_secrets
 from youbencha.log.model import AgentInfo, Claim, ErrorRecord, Message, ModelInfo, YouBenchaLog, usage_of
-from youbencha.log.session import LeftOut, SessionFacts, SessionRecord
+from youbencha.log.session import LeftOut, SessionFacts, SessionRecord, StreamReader
 from youbencha.process import TRUNCATION_MARK, Redactor
 from youbencha.text import clean_text, strip_ansi
-
-if TYPE_CHECKING:
-    from youbencha.log.session import StreamReader
 
 _NOISE = "\x1b\r \t"
 
@@ -89,7 +86,7 @@ def normalize(
 
 
 def _environment(result: AgentExecutionResult, facts: SessionFacts) -> dict[str, object]:
-    """What is known of it; of a run that failed, also which of the user's variables the agent did not get."""
+    """Return what is known of it; of a run that failed, also which of the user's variables the agent did not get."""
     known = {"api_key_source": facts.key_source, "withheld_variables": result.details.get("withheld_variables")}
     return {name: value for name, value in known.items() if value}
 
@@ -129,7 +126,7 @@ def _with_claims(session: SessionRecord, read: ReadClaims, result: AgentExecutio
 
 
 def _claims(measured: SessionRecord, session: SessionRecord) -> tuple[Claim, ...]:
-    """What `_with_claims` added."""
+    """Return what `_with_claims` added."""
     known, facts = measured.facts, session.facts
     claimed: dict[Claim, bool] = {
         "version": known.agent_version != facts.agent_version,
@@ -169,8 +166,6 @@ def _read_lines(
     *,
     skip: str | None = None,
 ) -> SessionRecord:
-    from youbencha.adapters.cli_agent.stream import OutputReader
-
     read = OutputReader(agent, reader, redactor=redactor)
     for start, stop in _event_spans(output, end):
         if skip is None or not output.startswith(skip, start):
@@ -180,7 +175,7 @@ def _read_lines(
 
 
 def _event_spans(output: str, end: int) -> Iterator[tuple[int, int]]:
-    """The spans of lines that may be events. Split only at "\\n": splitlines() would also split at U+2028 in a text."""
+    """Yield the spans of lines that may be events. Split only at "\\n": splitlines() also splits at U+2028."""
     start, find = 0, output.find
     while start < end:
         stop = find("\n", start, end)
@@ -193,16 +188,16 @@ def _event_spans(output: str, end: int) -> Iterator[tuple[int, int]]:
 
 
 def truncation(output: str) -> int | None:
-    """The position of the marker, if the output was truncated. Inside an event, there is no raw line end before it."""
+    """Return the position of the truncation marker. Inside an event, there is no raw line end before it."""
     if output.startswith(TRUNCATION_MARK):
         return 0
-    found = output.find("\n" + TRUNCATION_MARK)
-    if found >= 0:
-        return found + 1
+    start = output.find("\n" + TRUNCATION_MARK)
+    if start >= 0:
+        return start + 1
     last = output.rfind("\n", 0, len(output) - 1) + 1
-    found = output.find(TRUNCATION_MARK, last)
+    start = output.find(TRUNCATION_MARK, last)
     # A complete event in the last line only quotes it.
-    return found if found >= 0 and not output.rstrip().endswith("}") else None
+    return start if start >= 0 and not output.rstrip().endswith("}") else None
 
 
 def _with_prompt(messages: tuple[Message, ...], prompt: object) -> tuple[Message, ...]:

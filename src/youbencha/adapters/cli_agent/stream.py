@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from codecs import getincrementaldecoder
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from youbencha.adapters import codes
 from youbencha.adapters.base import AgentDescription
@@ -29,9 +29,6 @@ from youbencha.log.masking import without_secrets_in_event
 from youbencha.log.session import CallMetered, LeftOut, SessionFacts, SessionRecord, SessionRecorder, StreamReader
 from youbencha.process import OUTPUT_LIMIT_BYTES, ProcessResult, Redactor, Started
 from youbencha.text import clean_text
-
-if TYPE_CHECKING:
-    import asyncio
 
 MALFORMED_WARNINGS = 20
 """The number of lines that are reported; the rest is only counted: a broken stream can have millions."""
@@ -212,7 +209,7 @@ class _Draft:
         return (replace(event, text=masked.decode("utf-8", "surrogatepass")),) if masked else ()
 
     def rest(self, parent: str | None) -> Iterable[Event]:
-        """The text that was held back because it could have been the start of a secret."""
+        """Return the text that was held back because it could have been the start of a secret."""
         masked = self._stream.finish() if self._stream else b""
         return (AssistantTextDelta(text=masked.decode("utf-8", "surrogatepass"), parent=parent),) if masked else ()
 

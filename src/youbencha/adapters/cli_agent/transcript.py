@@ -113,7 +113,7 @@ class Conversation:
         return LeftOut(dropped["messages"], dropped["tool_calls"], dropped["characters"] + sum(of_no_call))
 
     def _is_redundant(self, event: Event) -> bool:
-        """Whether a call was reported before, or a result is of no known call."""
+        """Return whether a call was reported before, or a result is of no known call."""
         if isinstance(event, ToolCalled) and event.call_id is not None:
             known = event.call_id in self._called
             self._called.add(event.call_id)
@@ -183,12 +183,12 @@ def _messages(entries: list[_Entry]) -> list[Message]:
 
 
 def left_out_here(left_out: LeftOut) -> str:
-    """The note where something is missing."""
+    """Return the note where something is missing."""
     return f"[{describe_left_out(left_out)} left out here]"
 
 
 def describe_left_out(left_out: LeftOut) -> str:
-    """Such as `3 messages, 2 tool calls and 12,345 characters`."""
+    """Describe it, as `3 messages, 2 tool calls and 12,345 characters`."""
     parts = [plural(left_out.messages, "message")] if left_out.messages else []
     parts += [plural(left_out.tool_calls, "tool call")] if left_out.tool_calls else []
     size = plural(left_out.bytes, "byte") if left_out.bytes else plural(left_out.characters, "character")
@@ -196,7 +196,7 @@ def describe_left_out(left_out: LeftOut) -> str:
 
 
 def moment(text: str | None) -> str | None:
-    """The timestamp, if it is valid."""
+    """Return the timestamp, if it is valid."""
     if text is None or not _RFC3339.fullmatch(text):
         return None
     try:

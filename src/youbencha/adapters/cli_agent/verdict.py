@@ -205,8 +205,10 @@ class _Explanation:
     def _rejected_key(self) -> ErrorRecord | None:
         if not self._ending.key_rejected:
             return None
-        found = self._evidence()
-        return self._by_cause(AUTHENTICATION, FailureEvidence(text=found.text if found else "", status=_UNAUTHORIZED))
+        evidence = self._evidence()
+        return self._by_cause(
+            AUTHENTICATION, FailureEvidence(text=evidence.text if evidence else "", status=_UNAUTHORIZED)
+        )
 
     def _unresponsive(self) -> ErrorRecord | None:
         if self._ending.unresponsive is None:
@@ -249,7 +251,7 @@ class _Explanation:
         )
 
     def _reported(self) -> ErrorRecord | None:
-        """What the agent itself reported about its failure."""
+        """Return what the agent itself reported about its failure."""
         evidence = self._evidence()
         if evidence is None:
             return None
@@ -270,7 +272,7 @@ class _Explanation:
         )
 
     def _plain_error(self) -> ErrorRecord | None:
-        """An error on stderr of a CLI that printed no event, such as a missing login or an unknown model."""
+        """Return an error on stderr of a CLI that printed no event, such as a missing login or an unknown model."""
         ending = self._ending
         is_error = not ending.good_exit if self._agent.plain_errors == "after_failed_exit" else ending.stream_expected
         if ending.facts.stream_seen or not is_error:
@@ -336,7 +338,7 @@ class _Explanation:
         )
 
     def _failed_call(self) -> bool:
-        """Whether a call to the model failed: Claude Code reports this as a "success" with an error."""
+        """Return whether a call to the model failed: Claude Code reports this as a "success" with an error."""
         result = self._ending.facts.result
         return self._ending.facts.failure is not None or (result is not None and result.subtype == "success")
 
@@ -375,7 +377,7 @@ def _joined(texts: Iterable[str]) -> str:
     """Join texts, without those that others contain: an error is often reported twice."""
     joined: list[str] = []
     for text in texts:
-        if text and not any(text in each for each in joined):
+        if text and not any(text in other for other in joined):
             joined.append(text)
     return "; ".join(joined)
 
@@ -416,7 +418,7 @@ def process_warnings(
     stayed: bool,
     errors: tuple[ErrorRecord, ...] = (),
 ) -> Iterator[ErrorRecord]:
-    """Warnings about the process. `stayed` is as in `RunEnding`; `errors` are reported already."""
+    """Yield warnings about the process. `stayed` is as in `RunEnding`; `errors` are reported already."""
     # Claude Code 2.0.62 starts itself again in the background to check its ripgrep, and does not wait for it.
     left = sorted(program for program in done.exit.leftovers if program != str(cli.resolve()))
     if stayed:
@@ -484,7 +486,7 @@ def taken_from_text(agent: type[AgentDescription], claims: Sequence[Claim], at: 
 def _no_tools(
     agent: type[AgentDescription], facts: SessionFacts, at: str, allowed: Sequence[str]
 ) -> Iterator[ErrorRecord]:
-    """A list of tools that matches none, such as one written for another agent: the agent works without tools."""
+    """Warn of a list of tools that matches none, such as one written for another agent: the agent has no tools."""
     if facts.tools is None:
         return
     names = [rule.partition("(")[0] for rule in allowed]
