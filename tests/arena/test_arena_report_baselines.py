@@ -34,7 +34,7 @@ def reported(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_each_variant_has_a_row_with_both_intervals_and_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
-    text = reported(capsys).partition(f"\n{HEADING}:\n")[2]
+    text = reported(capsys).partition(f"\n{HEADING}\n")[2]
     placebo, skill = (line.split() for line in text.splitlines() if line.startswith("claude-code+"))
     assert "is better than" not in text, "several are a table"
     assert placebo[:3] == ["claude-code+placebo", "claude-code", "equivalent"]

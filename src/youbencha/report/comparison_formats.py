@@ -16,7 +16,6 @@ from youbencha.report.comparison_model import (
     ComparedAgent,
     ComparedTrial,
     ComparisonReport,
-    DecidedEarly,
     PairComparison,
     TaskResult,
 )
@@ -24,7 +23,7 @@ from youbencha.report.document import render_terminal
 from youbencha.report.gate import GateResult, Measure, judge
 from youbencha.report.junit import JunitCase, JunitSuite, junit_xml, suite_start_time
 from youbencha.report.markdown import render_markdown
-from youbencha.stats.model import Bound, Difference, DifferenceInterval, MissingBounds, ValueDifference
+from youbencha.stats.model import Bound, Difference, MissingBounds, ValueDifference
 from youbencha.text import one_line, visible
 
 JSON_VERSION = "1.0.0"
@@ -68,7 +67,7 @@ def render_comparison_json(report: ComparisonReport, base: Path) -> str:
         "unreadable": [{"path": one_line(str(path), 4096), "reason": reason} for path, reason in report.unreadable],
         "notes": report.notes,
     }
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
+    return orjson.dumps(document, default=list, option=orjson.OPT_INDENT_2).decode() + "\n"  # intervals are lists
 
 
 def _pair(pair: PairComparison, margin: float, base: Path) -> dict[str, Any]:
@@ -80,11 +79,11 @@ def _pair(pair: PairComparison, margin: float, base: Path) -> dict[str, Any]:
         "verdicts": {str(measure): judge(pair, measure, margin).verdict for measure in Measure},
         "sentence": verdict_sentence(pair, margin),
         "difference": difference.estimate,
-        "interval_on_these_tasks": _interval(difference.on_these_tasks),
-        "interval_on_tasks_like_these": _interval(difference.on_tasks_like_these),
+        "interval_on_these_tasks": difference.on_these_tasks,
+        "interval_on_tasks_like_these": difference.on_tasks_like_these,
         "tasks": difference.tasks,
-        "trials": sum(each.finished for each in both),
-        "valid": sum(each.valid for each in both),
+        "trials": sum(coverage.finished for coverage in both),
+        "valid": sum(coverage.valid for coverage in both),
         "more_trials_needed": difference.more_trials,
         "more_trials_cost_usd": pair.more_trials_cost_usd,
         "detectable_difference": difference.detectable,
@@ -92,10 +91,10 @@ def _pair(pair: PairComparison, margin: float, base: Path) -> dict[str, Any]:
         "p_adjusted": pair.p_adjusted,
         "reason": difference.reason,
         "bounds": difference.bounds and _bounds(difference.bounds, overturned=difference.overturned),
-        "decided_early": pair.decided_early and _early(pair.decided_early),
+        "decided_early": pair.decided_early,
         "first": _agent(pair.first),
         "second": _agent(pair.second),
-        "pass_rate": _shares(pair.pass_rate),
+        "pass_rate": _difference(pair.pass_rate) | {"detectable_difference": pair.pass_rate.detectable},
         "cost_usd": _values(pair.cost_usd),
         "duration_s": _values(pair.duration_s),
         "tokens": _values(pair.tokens),
@@ -108,9 +107,9 @@ def _pair(pair: PairComparison, margin: float, base: Path) -> dict[str, Any]:
             }
             for task in pair.tasks
         ],
-        "flaky_tasks": [visible(each.task) for each in pair.flaky],
-        "only_first": [visible(each) for each in pair.only_first],
-        "only_second": [visible(each) for each in pair.only_second],
+        "flaky_tasks": [visible(task.task) for task in pair.flaky],
+        "only_first": [visible(task) for task in pair.only_first],
+        "only_second": [visible(task) for task in pair.only_second],
         "unchanged": pair.unchanged,
         "warnings": pair.warnings,
     }
@@ -123,32 +122,17 @@ def _bounds(bounds: MissingBounds, *, overturned: bool) -> dict[str, Any]:
         "retried": bounds.retried,
         "trials": bounds.trials,
         "overturned": overturned,
-        "if_failed": _bound(bounds.if_failed),
-        "if_solved": _bound(bounds.if_solved),
+        "if_failed": _difference(bounds.if_failed),
+        "if_solved": _difference(bounds.if_solved),
     }
 
 
-def _bound(bound: Bound) -> dict[str, Any]:
+def _difference(difference: Difference | Bound) -> dict[str, Any]:
     return {
-        "difference": bound.estimate,
-        "interval_on_these_tasks": _interval(bound.on_these_tasks),
-        "interval_on_tasks_like_these": _interval(bound.on_tasks_like_these),
+        "difference": difference.estimate,
+        "interval_on_these_tasks": difference.on_these_tasks,
+        "interval_on_tasks_like_these": difference.on_tasks_like_these,
     }
-
-
-def _early(early: DecidedEarly) -> dict[str, Any]:
-    return {
-        "rounds": early.rounds,
-        "trials": early.trials,
-        "max_trials": early.max_trials,
-        "saved": early.saved,
-        "given_up": list(early.given_up),
-        "intervals": [list(interval) for interval in early.intervals],
-    }
-
-
-def _interval(interval: DifferenceInterval | None) -> list[float] | None:
-    return None if interval is None else list(interval)
 
 
 def _agent(agent: ComparedAgent) -> dict[str, Any]:
@@ -160,7 +144,7 @@ def _agent(agent: ComparedAgent) -> dict[str, Any]:
         "trials": agent.coverage,
         "score": figures.score,
         "pass_rate": figures.pass_rate,
-        "pass_of_k": [{"k": each.k, "pass_at_k": each.any, "pass_hat_k": each.all} for each in agent.passes],
+        "pass_of_k": [{"k": passes.k, "pass_at_k": passes.any, "pass_hat_k": passes.all} for passes in agent.passes],
         "outcomes": figures.outcomes,
         "cost_usd": figures.cost_usd,
         "cost_per_trial_usd": figures.cost_per_trial_usd,
@@ -172,23 +156,14 @@ def _agent(agent: ComparedAgent) -> dict[str, Any]:
     }
 
 
-def _shares(difference: Difference) -> dict[str, Any]:
-    return {
-        "difference": difference.estimate,
-        "interval_on_these_tasks": _interval(difference.on_these_tasks),
-        "interval_on_tasks_like_these": _interval(difference.on_tasks_like_these),
-        "detectable_difference": difference.detectable,
-    }
-
-
 def _values(values: ValueDifference) -> dict[str, Any]:
     return {
         "first": values.first,
         "second": values.second,
         "difference": values.difference,
-        "interval_on_tasks_like_these": _interval(values.interval),
+        "interval_on_tasks_like_these": values.interval,
         "ratio": values.ratio,
-        "ratio_interval": _interval(values.ratio_interval),
+        "ratio_interval": values.ratio_interval,
         "tasks": values.tasks,
         "reason": values.reason,
     }

@@ -74,20 +74,21 @@ def render_csv(board: Leaderboard, by: Grouping) -> str:
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    about_all = {
+    texts = {
         "exclusions": "; ".join(f"{exclusion.rule}: {describe_exclusion(exclusion)}" for exclusion in board.exclusions),
         "notes": " ".join(board.notes),
     }
     evidence, notes = (_flags_by_row(board, by, severity) for severity in FLAG_SECTIONS)
-    rows = [
-        _flat(row)
-        | {"flag_evidence": "; ".join(evidence[row.agent, row.task, row.suite])}
-        | {"flag_note_texts": "; ".join(notes[row.agent, row.task, row.suite])}
-        | about_all
-        for row in select_rows(board, by)
-    ]
     writer.writerow(CSV_COLUMNS)
-    writer.writerows([_cell(row[name]) for name in CSV_COLUMNS] for row in rows)
+    for row in select_rows(board, by):
+        place = row.agent, row.task, row.suite
+        texts |= {
+            "outcomes": format_outcomes(row.outcomes),
+            "flag_evidence": "; ".join(evidence[place]),
+            "flag_note_texts": "; ".join(notes[place]),
+        }
+        values = (_value(row, path) if path else texts[column] for column, path in CSV_COLUMNS.items())
+        writer.writerow([_cell(value) for value in values])
     return out.getvalue()
 
 
@@ -107,60 +108,59 @@ def _flags_by_row(
     return lines
 
 
-CSV_COLUMNS = (
-    *("agent", "task", "suite", "planned", "finished", "valid", "validity_unknown", "scored", "outcomes"),
-    *("score", "score_low", "score_high", "score_unit", "score_n", "score_if_failed", "score_if_solved"),
-    *("best_rank", "worst_rank", "calibrated", "calibrated_low", "calibrated_high", "retried"),
-    *("pass_rate", "pass_rate_low", "pass_rate_high", "pass_rate_unit", "tokens", "tokens_partial", "cost_usd"),
-    *("cost_partial", "cost_unknown_trials", "cost_per_trial_usd", "cost_per_solved_usd", "uncounted_cost_usd"),
-    *("uncounted_cost_partial", "median_duration_s", "on_frontier", "flags", "flag_evidence", "flag_notes"),
-    *("flag_note_texts", "exclusions", "notes"),
-)
+CSV_COLUMNS = {
+    "agent": "agent",
+    "task": "task",
+    "suite": "suite",
+    "planned": "trials.planned",
+    "finished": "trials.finished",
+    "valid": "trials.valid",
+    "validity_unknown": "trials.validity_unknown",
+    "scored": "trials.scored",
+    "outcomes": "",
+    "score": "score.mean",
+    "score_low": "score.low",
+    "score_high": "score.high",
+    "score_unit": "score.unit",
+    "score_n": "score.n",
+    "score_if_failed": "bounds.if_failed.mean",
+    "score_if_solved": "bounds.if_solved.mean",
+    "best_rank": "bounds.best_rank",
+    "worst_rank": "bounds.worst_rank",
+    "calibrated": "calibrated.mean",
+    "calibrated_low": "calibrated.low",
+    "calibrated_high": "calibrated.high",
+    "retried": "trials.retried",
+    "pass_rate": "pass_rate.mean",
+    "pass_rate_low": "pass_rate.low",
+    "pass_rate_high": "pass_rate.high",
+    "pass_rate_unit": "pass_rate.unit",
+    "tokens": "tokens.value",
+    "tokens_partial": "tokens.partial",
+    "cost_usd": "cost_usd.value",
+    "cost_partial": "cost_usd.partial",
+    "cost_unknown_trials": "cost_usd.unknown",
+    "cost_per_trial_usd": "cost_per_trial_usd",
+    "cost_per_solved_usd": "cost_per_solved_usd",
+    "uncounted_cost_usd": "uncounted_cost_usd.value",
+    "uncounted_cost_partial": "uncounted_cost_usd.partial",
+    "median_duration_s": "median_duration_s",
+    "on_frontier": "on_frontier",
+    "flags": "flags",
+    "flag_evidence": "",
+    "flag_notes": "flag_notes",
+    "flag_note_texts": "",
+    "exclusions": "",
+    "notes": "",
+}
+"""Where the value of each column is in a row. Those without a place are texts."""
 
 
-def _flat(row: Row) -> dict[str, Any]:
-    calibrated, bounds = row.calibrated, row.bounds
-    return {
-        "agent": row.agent,
-        "task": row.task,
-        "suite": row.suite,
-        "planned": row.trials.planned,
-        "finished": row.trials.finished,
-        "valid": row.trials.valid,
-        "validity_unknown": row.trials.validity_unknown,
-        "scored": row.trials.scored,
-        "outcomes": format_outcomes(row.outcomes),
-        "score": row.score.mean,
-        "score_low": row.score.low,
-        "score_high": row.score.high,
-        "score_unit": row.score.unit,
-        "score_n": row.score.n,
-        "score_if_failed": bounds and bounds.if_failed.mean,
-        "score_if_solved": bounds and bounds.if_solved.mean,
-        "best_rank": bounds and bounds.best_rank,
-        "worst_rank": bounds and bounds.worst_rank,
-        "retried": row.trials.retried,
-        "calibrated": calibrated and calibrated.mean,
-        "calibrated_low": calibrated and calibrated.low,
-        "calibrated_high": calibrated and calibrated.high,
-        "pass_rate": row.pass_rate.mean,
-        "pass_rate_low": row.pass_rate.low,
-        "pass_rate_high": row.pass_rate.high,
-        "pass_rate_unit": row.pass_rate.unit,
-        "tokens": row.tokens.value,
-        "tokens_partial": row.tokens.partial,
-        "cost_usd": row.cost_usd.value,
-        "cost_partial": row.cost_usd.partial,
-        "cost_unknown_trials": row.cost_usd.unknown,
-        "cost_per_trial_usd": row.cost_per_trial_usd,
-        "cost_per_solved_usd": row.cost_per_solved_usd,
-        "uncounted_cost_usd": row.uncounted_cost_usd.value,
-        "uncounted_cost_partial": row.uncounted_cost_usd.partial,
-        "median_duration_s": row.median_duration_s,
-        "flags": row.flags,
-        "flag_notes": row.flag_notes,
-        "on_frontier": row.on_frontier,
-    }
+def _value(row: Row, place: str) -> Any:
+    value: Any = row
+    for name in place.split("."):
+        value = None if value is None else getattr(value, name)
+    return value
 
 
 def _cell(value: Any) -> str:
