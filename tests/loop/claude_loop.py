@@ -14,8 +14,7 @@ from youbencha.events import Event, IterationEnded
 from youbencha.loop.control import LoopControl
 from youbencha.loop.directory import LoopDirectory, new_loop_id
 from youbencha.loop.plan import LoopOverrides, find_loop_file, plan_loop
-from youbencha.loop.run import run_loop
-from youbencha.loop.start import new_history
+from youbencha.loop.run import new_history, run_loop
 from youbencha.scripted_model import RecordedRequest, Script, ScriptedModel
 from youbencha.spec.settings import load_settings
 from youbencha.store.loops import IterationRecord, LoopState

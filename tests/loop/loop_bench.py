@@ -18,8 +18,7 @@ from youbencha.events import Event
 from youbencha.loop.control import LoopControl
 from youbencha.loop.directory import LoopDirectory, new_loop_id
 from youbencha.loop.plan import LoopPlan, find_loop_file, plan_loop
-from youbencha.loop.run import run_loop
-from youbencha.loop.start import go_on, load_history, new_history
+from youbencha.loop.run import load_history, new_history, resume, run_loop
 from youbencha.spec.settings import load_settings
 from youbencha.store.loops import LoopHistory, LoopState
 from youbencha.trial.context import Host
@@ -97,7 +96,7 @@ class LoopBench:
             directory = LoopDirectory.newest(self.tree)
             history = load_history(directory)
             directory.create()
-            history = go_on(directory, history, plan)
+            history = resume(directory, history, plan)
         else:
             directory = LoopDirectory(self.tree, new_loop_id())
             directory.create()

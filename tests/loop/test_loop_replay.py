@@ -70,30 +70,24 @@ def test_what_claude_code_printed_can_be_played(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "options", "code", "message"),
+    ("content", "options", "code"),
     [
-        (None, ("other",), "RECORDING_NOT_FOUND", "cannot be read: No such file or directory"),
-        (b"", ("file",), "RECORDING_EMPTY", "file has no event that can be played"),
-        (
-            b"\x1b[?25h\n",
-            ("file",),
-            "RECORDING_EMPTY",
-            "file has no event",
-        ),  # what a terminal gets after the last message
-        (b"\x00\xff" * 500, ("file",), "RECORDING_EMPTY", "has no event that can be played"),
-        (b"x", ("file", "--speed", "fast"), "OPTION_INVALID", "--speed fast is not a speed"),
-        (b"x", ("file", "--speed", "nan"), "OPTION_INVALID", "--speed nan is not a speed"),
-        (b"x", ("../file",), "RECORDING_NOT_FOUND", "file cannot be read: No such file or directory"),
-        (None, (), "NO_LOOP", "There is no loop in"),
+        (None, ("other",), "RECORDING_NOT_FOUND"),
+        (b"", ("file",), "RECORDING_EMPTY"),
+        (b"\x1b[?25h\n", ("file",), "RECORDING_EMPTY"),  # what a terminal gets after the last message
+        (b"\x00\xff" * 500, ("file",), "RECORDING_EMPTY"),
+        (b"x", ("file", "--speed", "fast"), "OPTION_INVALID"),
+        (b"x", ("file", "--speed", "nan"), "OPTION_INVALID"),
+        (b"x", ("../file",), "RECORDING_NOT_FOUND"),
+        (None, (), "NO_LOOP"),
     ],
 )
-def test_bad_input(tmp_path: Path, content: bytes | None, options: tuple[str, ...], code: str, message: str) -> None:
+def test_bad_input(tmp_path: Path, content: bytes | None, options: tuple[str, ...], code: str) -> None:
     if content is not None:
         (tmp_path / "file").write_bytes(content)
     done = yb("loop", "replay", *options, "--no-tui", cwd=tmp_path)
     assert done.returncode == 2
     assert f"[{code}]" in done.stderr
-    assert message in done.stderr.replace("\n", " ")
 
 
 def test_skipped_lines_are_counted(loop_dir: Path) -> None:

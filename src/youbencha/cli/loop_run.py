@@ -19,13 +19,11 @@ from youbencha.cli.loop_display import choose_loop_display, use_screen
 from youbencha.cli.startup import users_environment
 from youbencha.errors import YouBenchaError
 from youbencha.events import Event, EventSink, LoopEnded
-from youbencha.loop.backends import Backend
+from youbencha.loop.backends import Backend, interactive_command, planning_prompt, run_in_terminal
 from youbencha.loop.control import LoopControl
 from youbencha.loop.directory import LoopDirectory, new_loop_id
 from youbencha.loop.plan import LoopOverrides, LoopPlan, find_loop_file, has_prompt, plan_loop
-from youbencha.loop.planning import interactive_command, planning_prompt, run_in_terminal
-from youbencha.loop.run import run_loop
-from youbencha.loop.start import go_on, load_history, new_history
+from youbencha.loop.run import load_history, new_history, resume, run_loop
 from youbencha.process import Redactor, warm_up
 from youbencha.spec.loop import LoopSpec
 from youbencha.store.loop_lock import loop_lock
@@ -227,7 +225,7 @@ def _continue(config: Path | None, host: Host, overrides: LoopOverrides, output:
         history = load_history(directory)
         plan = _checked(_plan(config, host, tree, overrides, history), output)
         directory.create()
-        return _run(plan, host, directory, go_on(directory, history, plan), output)
+        return _run(plan, host, directory, resume(directory, history, plan), output)
 
 
 def _checked(plan: LoopPlan, output: _Output) -> LoopPlan:

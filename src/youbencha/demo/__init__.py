@@ -15,8 +15,7 @@ from youbencha.events import EventSink, StepProgress
 from youbencha.loop.control import LoopControl
 from youbencha.loop.directory import LoopDirectory, new_loop_id
 from youbencha.loop.plan import plan_loop
-from youbencha.loop.run import run_loop
-from youbencha.loop.start import new_history
+from youbencha.loop.run import new_history, run_loop
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.sandbox.toolbox.toolbox import Toolbox
 from youbencha.scripted_model import ScriptedModel, load_script

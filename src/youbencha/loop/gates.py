@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import Problem
 from youbencha.events import EvaluatorFinished, EventSink
-from youbencha.loop.shell import shell_environment
+from youbencha.loop.backends import shell_environment
 from youbencha.spec.loader import LocatedEvaluator
 from youbencha.spec.loop import GateSpec
 from youbencha.spec.loop_loader import LoopFile

@@ -17,7 +17,7 @@ from datetime import datetime
 from importlib.metadata import PackageNotFoundError, distribution
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult, BaseAdapter, get_adapter
 from youbencha.adapters.causes import (
@@ -35,10 +35,10 @@ from youbencha.events import AssistantText, ContextUsed, Event, EventSink
 from youbencha.log.model import CostSource, ErrorRecord, Usage, usage_of
 from youbencha.log.session import CallMetered
 from youbencha.loop.agent_commands import Place
+from youbencha.loop.backends import Backend, shell_environment
 from youbencha.loop.container_tools import ContainerTools
+from youbencha.loop.decisions import IterationResult, key_name
 from youbencha.loop.gates import GateReport, run_gates
-from youbencha.loop.outcome import key_name
-from youbencha.loop.shell import shell_environment
 from youbencha.loop.topics import EVENTS_VARIABLE, LOOP_VARIABLE, ROOT_VARIABLE, TopicLog
 from youbencha.loop.watch import EndKind, IterationLimits, IterationWatch, SessionCost
 from youbencha.sandbox.base import Sandbox
@@ -48,7 +48,6 @@ from youbencha.workspace import RunDirectory
 
 if TYPE_CHECKING:
     from youbencha.gateway.prices import Prices
-    from youbencha.loop.backends import Backend
     from youbencha.loop.directory import LoopDirectory
     from youbencha.loop.plan import LoopPlan
     from youbencha.store.loops import IterationOutcome, LoopOutcome
@@ -56,31 +55,9 @@ if TYPE_CHECKING:
     from youbencha.trial.gateway_session import TrialGateway
 
 ITERATION_VARIABLE = "RALPH_ITERATION"
-_LONGEST_TEXT = 200_000
+_MAX_TEXT = 200_000
 _LAST_LINES = 3
 """Of a failed program, in which it may say that a usage limit was reached."""
-
-
-class IterationReport(NamedTuple):
-    """How one session of the agent ended."""
-
-    outcome: IterationOutcome
-    reason: str | None = None
-    """Why it did not complete."""
-    is_permanent: bool = False
-    """It failed, and the next attempt would fail in the same way."""
-    limit: LoopOutcome | None = None
-    """The limit of the loop that ended it, if one did."""
-    resets_at: float | None = None
-    """When the usage limit ends, in seconds since the epoch."""
-    text: str = ""
-    """The agent's last text."""
-    usage: Usage | None = None
-    usage_source: CostSource | None = None
-    """Where the usage comes from: the gateway, or the agent."""
-    model: str | None = None
-    started_at: float = 0.0
-    duration_ms: int = 0
 
 
 _BY_WATCH: dict[EndKind, tuple[IterationOutcome, LoopOutcome | None]] = {
@@ -136,7 +113,7 @@ class IterationRunner:
         seconds_left: float,
         usd_left: float | None,
         hat: str | None = None,
-    ) -> IterationReport:
+    ) -> IterationResult:
         """Run one iteration, until the agent ends, a limit is reached or `stop` is set. Never raises for an agent."""
         started, began = time.time(), time.monotonic()
         ending = asyncio.Event()
@@ -151,10 +128,10 @@ class IterationRunner:
         except YouBenchaError as error:
             report = _not_started(error, started)
         else:
-            report = self._report(result, watch, stopped=stop.is_set())._replace(usage=usage, usage_source=source)
+            report = replace(self._report(result, watch, stopped=stop.is_set()), usage=usage, usage_source=source)
             if not _streamed(result) and report.text:
                 self._on_event(AssistantText(text=report.text))
-        return report._replace(started_at=started, duration_ms=round((time.monotonic() - began) * 1000))
+        return replace(report, started_at=started, duration_ms=round((time.monotonic() - began) * 1000))
 
     async def run_gates(self, artifacts_dir: Path, since: str | None) -> GateReport:
         """Run the gates on the tree, with the access to the model and the kind of sandbox that the agent has.
@@ -246,11 +223,11 @@ class IterationRunner:
                 return report.usage, "gateway"
         return reported, (reported.cost_source or "agent") if reported else None
 
-    def _report(self, result: AgentExecutionResult, watch: IterationWatch, *, stopped: bool) -> IterationReport:
+    def _report(self, result: AgentExecutionResult, watch: IterationWatch, *, stopped: bool) -> IterationResult:
         error = result.errors[0] if result.errors else None
-        report = IterationReport(
+        report = IterationResult(
             outcome="completed",
-            reason=error.message if error else None,
+            reason=error.message if error else "",
             is_permanent=error is not None and _is_permanent(error),
             text=last_text(result),
             model=(result.session.facts.model if result.session else None) or self.backend.model,
@@ -258,19 +235,19 @@ class IterationRunner:
         if result.status == "success":
             over = watch.quota_reached
             limit: LoopOutcome | None = "usage_limit" if over else None
-            return report._replace(reason=over and over.message, is_permanent=False, limit=limit)
+            return replace(report, reason=over.message if over else "", is_permanent=False, limit=limit)
         if (ended_by := watch.reason or watch.quota_reached) is not None:
             outcome, limit = _BY_WATCH[ended_by.kind]
-            return report._replace(outcome=outcome, limit=limit, reason=ended_by.message, resets_at=ended_by.resets_at)
+            return replace(report, outcome=outcome, limit=limit, reason=ended_by.message, resets_at=ended_by.resets_at)
         if stopped:
-            return report._replace(outcome="stopped", reason="stopped by the user")
+            return replace(report, outcome="stopped", reason="stopped by the user")
         if result.status == "timeout":
-            return report._replace(outcome="limit", limit="max_runtime", reason="the loop's time was over")
+            return replace(report, outcome="limit", limit="max_runtime", reason="the loop's time was over")
         if self._gateway is not None and self._gateway.budget_is_spent:
-            return report._replace(outcome="limit", limit="max_cost", reason="the loop's money was spent")
+            return replace(report, outcome="limit", limit="max_cost", reason="the loop's money was spent")
         if error is not None and error.cause == "RATE_LIMIT":
-            return report._replace(outcome="usage_limit", resets_at=watch.resets_at or _reset_in(error))
-        failed = report._replace(outcome="failed")
+            return replace(report, outcome="usage_limit", resets_at=watch.resets_at or _reset_in(error))
+        failed = replace(report, outcome="failed")
         return failed if _streamed(result) else _classify_by_text(failed)
 
 
@@ -380,7 +357,7 @@ def last_text(result: AgentExecutionResult) -> str:
     """The agent's final answer; all that it printed, if it prints no events."""
     if result.session is None or not result.session.facts.stream_seen:
         printed = result.output_end.text if result.output_end else result.output
-        return clean_text(printed[-_LONGEST_TEXT:]).strip()
+        return clean_text(printed[-_MAX_TEXT:]).strip()
     final = result.session.facts.result
     if final is not None and final.text:
         return final.text
@@ -388,11 +365,11 @@ def last_text(result: AgentExecutionResult) -> str:
     return next(texts, "")
 
 
-def _not_started(error: YouBenchaError, started: float) -> IterationReport:
+def _not_started(error: YouBenchaError, started: float) -> IterationResult:
     """Report an agent that could not be started, or of whose session nothing is known."""
     record = ErrorRecord(message=error.message, timestamp=iso_time(started), code=error.code)
     is_permanent = isinstance(error, ConfigError) or error.code.endswith(_PERMANENT_CODES) or _is_permanent(record)
-    return IterationReport(outcome="failed", reason=str(error), is_permanent=is_permanent)
+    return IterationResult(outcome="failed", reason=str(error), is_permanent=is_permanent)
 
 
 _PERMANENT_CODES = ("NOT_FOUND", "NOT_INSTALLED", codes.INVALID_CONFIG, codes.NO_GATEWAY, codes.ROOT_REFUSED)
@@ -406,15 +383,15 @@ def _is_permanent(error: ErrorRecord) -> bool:
     return error.cause in causes or (error.context or {}).get("kind") in permanent
 
 
-def _classify_by_text(failed: IterationReport) -> IterationReport:
+def _classify_by_text(failed: IterationResult) -> IterationResult:
     """Recognise usage limits and permanent failures by the last lines that were printed, if there are no events."""
     last = "\n".join([line.strip() for line in failed.text.splitlines() if line.strip()][-_LAST_LINES:])
     cause, reason = find_cause(FailureEvidence(text=last)), one_line(last, 500)
     if cause is not None and cause.code == codes.RATE_LIMIT:
         resets_at = reset_time(last, datetime.now().astimezone())
-        return failed._replace(outcome="usage_limit", reason=reason, resets_at=resets_at)
+        return replace(failed, outcome="usage_limit", reason=reason, resets_at=resets_at)
     if cause is not None and cause.kind in (NO_CREDIT, ROOT_REFUSED):
-        return failed._replace(reason=reason, is_permanent=True)
+        return replace(failed, reason=reason, is_permanent=True)
     return failed
 
 

@@ -6,8 +6,8 @@ import asyncio
 import random
 import sys
 import time
-from collections.abc import Coroutine
-from contextlib import AsyncExitStack
+from collections.abc import Coroutine, Iterator
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,20 +24,31 @@ from youbencha.events import (
     TopicPublished,
     WarningRaised,
 )
+from youbencha.gateway.ledger import read_ledger
 from youbencha.loop.completion import Claim, claim_of
-from youbencha.loop.decisions import Decision, End, GoOn, decide, limit_reached
+from youbencha.loop.control import STOPPED, LoopClock, LoopControl, wait
+from youbencha.loop.decisions import (
+    Continue,
+    Decision,
+    IterationResult,
+    Request,
+    Stop,
+    decide,
+    interrupted_record,
+    limit_reached,
+    state_after,
+    state_after_crash,
+)
 from youbencha.loop.directory import RESTART_REQUEST, STOP_REQUEST, LoopDirectory
 from youbencha.loop.gates import GateReport
 from youbencha.loop.hats import NextTurn, Published, after_iteration, first_events, next_turn
-from youbencha.loop.iteration import IterationReport, IterationRunner, open_runner
+from youbencha.loop.iteration import IterationRunner, open_runner
 from youbencha.loop.notes import Notes, read_notes
-from youbencha.loop.outcome import IterationResult, ended_of, interrupted, record_of, state_after, state_after_crash
 from youbencha.loop.prompt import PromptParts, build_prompt
-from youbencha.loop.start import ledger_entries
 from youbencha.loop.summary import total_usage, write_summary
 from youbencha.loop.topics import MOST_LINE, TopicLog
-from youbencha.loop.waiting import STOPPED, LoopClock, wait
 from youbencha.process import Redactor
+from youbencha.store.layout import LEDGER_FILE
 from youbencha.store.loops import EXIT_CODES, IterationRecord, LoopHistory, LoopState
 from youbencha.text import iso_time, plural
 from youbencha.trial.budgets import Budgets
@@ -47,13 +58,63 @@ from youbencha.workspace.run_dir import remove_private
 
 if TYPE_CHECKING:
     from youbencha.loop.backends import Backend
-    from youbencha.loop.control import LoopControl
-    from youbencha.loop.decisions import Request
     from youbencha.loop.plan import LoopPlan
     from youbencha.trial.context import Host
 
 T = TypeVar("T")
 _REQUESTS: dict[str, Request] = {STOP_REQUEST: "stop", RESTART_REQUEST: "restart"}
+
+
+def new_history(plan: LoopPlan, loop_id: str) -> LoopHistory:
+    """The state of a loop that begins."""
+    state = LoopState(
+        loop_id=loop_id,
+        config_file=str(plan.config_file) if plan.config_file else None,
+        options=plan.options,
+        started_at=iso_time(time.time()),
+        objective=plan.objective,
+    )
+    return LoopHistory(state, ())
+
+
+def load_history(directory: LoopDirectory) -> LoopHistory:
+    """Load a loop, to continue it. Raises YouBenchaError if that is not possible; nothing is changed."""
+    history = directory.load()
+    if history.state.outcome in ("completed", "cancelled"):
+        raise YouBenchaError(
+            "LOOP_HAS_ENDED",
+            f"The loop {directory.loop_id} has already ended: {history.state.outcome}.",
+            hint="Start a new one: `ralph run` without --continue.",
+        )
+    return history
+
+
+def resume(directory: LoopDirectory, history: LoopHistory, plan: LoopPlan) -> LoopHistory:
+    """Complete the journal, and record the iteration that ran when the loop was killed, if one did.
+
+    If the loop had ended, its failures are forgotten: the user wants another attempt. Its limits hold.
+    """
+    state, records = history
+    if state.last is not None and all(each.iteration != state.last.iteration for each in records):
+        directory.append(state.last)  # the harness died between the state and the journal
+        records = (*records, state.last)
+    if state.running is not None:
+        record = interrupted_record(state, plan.backend.name, ledger_entries(directory))
+        state = state_after_crash(state, record)
+        directory.save(state)
+        directory.append(record)
+        records = (*records, record)
+    if state.outcome is not None:
+        forgotten = ("consecutive_failures", "step_failures", "escalation", "usage_limits", "repeats")
+        state = state.model_copy(update={"outcome": None, "reason": None, **dict.fromkeys(forgotten, 0)})
+    return LoopHistory(state.model_copy(update={"objective": plan.objective, "options": plan.options}), records)
+
+
+def ledger_entries(directory: LoopDirectory) -> Iterator[dict[str, Any]]:
+    """What went through the gateways of a loop."""
+    for ledger in sorted(directory.path.glob(f"backends/*/artifacts/{LEDGER_FILE}*")):
+        with suppress(OSError):  # an agent could have replaced it
+            yield from read_ledger(ledger)
 
 
 async def run_loop(
@@ -113,15 +174,15 @@ class _Loop:
     async def run(self) -> LoopState:
         """Run iterations until a decision ends the loop. A cancellation ends the agent, too."""
         self._announce()
-        decision: Decision = limit_reached(self.state, self.spec) or GoOn()
+        decision: Decision = limit_reached(self.state, self.spec) or Continue()
         try:
-            while isinstance(decision, GoOn):
+            while isinstance(decision, Continue):
                 decision = await self._wait(decision) or await self._iterate()
         except asyncio.CancelledError:
-            self._finish(End("interrupted", "the program was ended"))
+            self._finish(Stop("interrupted", "the program was ended"))
             raise
         except YouBenchaError as error:  # a backend could not be opened, or nothing can be written
-            ended = self._finish(End("failed", str(error)))
+            ended = self._finish(Stop("failed", str(error)))
             if not self.records:
                 raise
             return ended
@@ -135,7 +196,7 @@ class _Loop:
         if runner is None:
             return STOPPED
         self._begin(number, turn, backend)
-        report = await runner.run(
+        result = await runner.run(
             number,
             build_prompt(self._prompt_parts(number, turn)),
             directory=self.directory,
@@ -147,13 +208,20 @@ class _Loop:
         if backend.gateway is not None:  # each iteration has its own key
             self._update_redactor()
         published, notes = self._read_topics(turn), self._read_notes(turn)
-        claim = self._claim(report, published, notes, turn) if report.outcome == "completed" else Claim()
-        gates = await self._run_gates(number, runner) if claim.done else None
-        checkpoint = await self._take_checkpoint(number)
-        request = self._request()
-        return self._commit(
-            IterationResult(number, turn, backend, report, published, claim, gates, checkpoint, notes, request)
+        claim = self._claim(result.text, published, notes, turn) if result.outcome == "completed" else Claim()
+        result = replace(
+            result,
+            number=number,
+            backend=backend.name,
+            turn=turn,
+            published=published,
+            claim=claim,
+            gates=await self._run_gates(number, runner) if claim.done else None,
+            checkpoint=await self._take_checkpoint(number),
+            tasks_digest=notes.tasks_digest,
+            request=self._request(),
         )
+        return self._commit(result)
 
     def _begin(self, number: int, turn: NextTurn, backend: Backend) -> None:
         """Give the iteration its number, before it starts: after a crash, it is known that it ran."""
@@ -174,14 +242,13 @@ class _Loop:
 
     def _commit(self, result: IterationResult) -> Decision:
         """Record an iteration: with the state on the disk, it has ended. Then decide what follows."""
-        record = record_of(result, self.spec.completion_promise)
-        ended = ended_of(result, record)
-        self.state = state_after(self.state, result, record, ended, self.spec)
+        record = result.record(self.spec.completion_promise)
+        self.state = state_after(self.state, result, record, self.spec)
         self._save()
         self._append(record)
         if warning := self.host.cache.take_warning():
             self._warn(*warning)
-        return decide(self.state, ended, self.spec, now=time.time(), random=random.random)
+        return decide(self.state, result, self.spec, now=time.time(), random=random.random)
 
     def _append(self, record: IterationRecord) -> None:
         self.directory.append(record)
@@ -202,7 +269,7 @@ class _Loop:
             )
         )
 
-    async def _wait(self, decision: GoOn) -> End | None:
+    async def _wait(self, decision: Continue) -> Stop | None:
         """Wait as decided, and while the loop is paused; return why the loop ends instead, if it does."""
         end = await wait(decision, self.control, self.clock, self.on_event, self._request)
         self.state = self.state.model_copy(update={"elapsed_ms": self.clock.elapsed_ms})
@@ -242,10 +309,10 @@ class _Loop:
             self._warn("NOTES_UNREADABLE", problem)
         return notes._replace(open_tasks=tuple(map(self.redactor.text, notes.open_tasks)))
 
-    def _claim(self, report: IterationReport, published: Published, notes: Notes, turn: NextTurn) -> Claim:
+    def _claim(self, text: str, published: Published, notes: Notes, turn: NextTurn) -> Claim:
         topics = [event.topic for event in published.accepted]
         seen, open_tasks = self.state.seen_topics, notes.open_tasks
-        return claim_of(report.text, topics, self.plan.spec, seen, hat=turn.hat, open_tasks=open_tasks)
+        return claim_of(text, topics, self.plan.spec, seen, hat=turn.hat, open_tasks=open_tasks)
 
     def _read_topics(self, turn: NextTurn) -> Published:
         """Read what the agent has published; what is malformed is a warning."""
@@ -331,9 +398,9 @@ class _Loop:
             )
         )
 
-    def _finish(self, end: End) -> LoopState:
+    def _finish(self, end: Stop) -> LoopState:
         if self.state.running is not None:  # it was cancelled
-            record = interrupted(self.state, self.plan.backend.name, ledger_entries(self.directory))
+            record = interrupted_record(self.state, self.plan.backend.name, ledger_entries(self.directory))
             self.state = state_after_crash(self.state, record)
             self._save()
             self._append(record)
