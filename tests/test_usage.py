@@ -118,3 +118,12 @@ def test_a_total_never_shrinks(less: SessionTotal) -> None:
 
 def test_a_total_of_the_cost_alone() -> None:
     assert counted(Tokens(3, 4), total=SessionUsage(cost_usd=0.2), ended=True) == (Tokens(3, 4), 0.2, True)
+
+
+def test_the_cost_of_a_call_is_counted_once() -> None:
+    counter = UsageCounter()
+    counter.add_call(Tokens(10, 1), 0.5, message_id="a")
+    counter.add_call(Tokens(10, 1), 0.5, message_id="a")
+    counter.add_call(Tokens(10, 2), 0.75, message_id="a")
+    counter.add_call(Tokens(1, 1), 0.25, message_id="b")
+    assert counter.usage(ended=True) == (Tokens(11, 3), 1.0, False)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+_N = TypeVar("_N", int, float)
 
 
 class Tokens(NamedTuple):
@@ -17,7 +19,7 @@ class Tokens(NamedTuple):
 
 
 class SessionUsage(NamedTuple):
-    """What a session used, as far as is known."""
+    """The usage of a session, as far as it is known."""
 
     tokens: Tokens = Tokens()
     cost_usd: float | None = None
@@ -51,12 +53,12 @@ def sidecar_record(
 
 
 class SessionTotal(NamedTuple):
-    """What an agent says that its session used so far."""
+    """The usage that an agent reports for its session so far."""
 
     tokens: Tokens = Tokens()
     cost_usd: float | None = None
     by_model: Mapping[str, Tokens] = MappingProxyType({})
-    """What `tokens` consists of, if it says so."""
+    """The parts of `tokens`, if it reports them."""
     incomplete: bool = False
     """Calls are known to be missing."""
 
@@ -64,10 +66,11 @@ class SessionTotal(NamedTuple):
 class _Call(NamedTuple):
     tokens: Tokens = Tokens()
     model: str | None = None
+    cost_usd: float | None = None
 
 
 class _Compared(NamedTuple):
-    """The calls that were seen, and what the agent's total has of them."""
+    """The calls that were seen, and the agent's total for them."""
 
     calls: Tokens
     total: Tokens
@@ -110,18 +113,18 @@ class UsageCounter:
 
         `final` is False where `tokens.output` is only a preliminary number: Claude Code 2.1.x reports 1 there.
         """
-        if cost_usd is not None:
-            self._cost_usd = (self._cost_usd or 0) + cost_usd
         reported = tokens if final else tokens._replace(output=None)
         if message_id is None:
+            self._cost_usd = _increased(self._cost_usd, None, cost_usd)
             self._seen = add_all([self._seen, reported])
             self._calls_without_id[model] = add_all([self._calls_without_id.get(model, Tokens()), reported])
             return
         known = self._calls.get(message_id, _Call())
-        if known.tokens != reported:  # Claude Code repeats it with each content block
-            largest = larger(known.tokens, reported)
-            self._calls[message_id] = _Call(largest, known.model or model)
-            self._seen = Tokens(*map(_grown, self._seen, known.tokens, largest))
+        call = _Call(larger(known.tokens, reported), known.model or model, _larger(known.cost_usd, cost_usd))
+        if call != known:  # Claude Code repeats it with each content block
+            self._calls[message_id] = call
+            self._seen = Tokens(*map(_increased, self._seen, known.tokens, call.tokens))
+            self._cost_usd = _increased(self._cost_usd, known.cost_usd, call.cost_usd)
 
     def set_total(self, total: SessionTotal) -> None:
         """Record the agent's total for the session so far, which is no less than the last one."""
@@ -217,13 +220,14 @@ def larger(one: Tokens, other: Tokens) -> Tokens:
     return Tokens(*map(_larger, one, other))
 
 
-def _larger(one: int | None, other: int | None) -> int | None:
+def _larger(one: _N | None, other: _N | None) -> _N | None:
     if one is None or other is None:
         return other if one is None else one
     return max(one, other)
 
 
-def _grown(total: int | None, before: int | None, now: int | None) -> int | None:
+def _increased(total: _N | None, before: _N | None, now: _N | None) -> _N | None:
+    """Return the total after one of its parts has grown from `before` to `now`."""
     return total if now is None else (total or 0) + now - (before or 0)
 
 
