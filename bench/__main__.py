@@ -15,41 +15,17 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from bench import (
-    adapter,
-    arena,
-    arena_report,
-    compare,
-    deadline,
-    evaluators,
-    gateway,
-    loop,
-    normalizing,
-    runs,
-    sandbox,
-    screen,
-    startup,
-)
+from bench import compare, gateway, loop, runs, sandbox, screen, startup
 from bench.measure import ComponentMissing, Figure
 
 BENCHES: dict[str, Callable[[], Iterable[Figure]]] = {
     "startup": startup.measure,
-    "overhead": adapter.measure_overhead,
-    "memory": adapter.measure_memory,
-    "endurance": adapter.measure_endurance,
-    "normalizing": normalizing.measure,
-    "deadline": deadline.measure,
     "run": runs.measure,
-    "evaluators": evaluators.measure,
     "gateway": gateway.measure,
     "sandbox": sandbox.measure,
-    "arena": arena.measure,
-    "arena_report": arena_report.measure,
-    "compare": compare.measure,
-    "masking": normalizing.measure_masking,
-    "hostile": normalizing.measure_hostile,
     "loop": loop.measure,
     "screen": screen.measure,
+    "compare": compare.measure,
 }
 _VERDICTS = {True: ("met", "green"), False: ("missed", "red"), None: ("no goal", "")}
 _MAX_WIDTH = 150

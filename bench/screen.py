@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pty
+import random
 import shutil
 import statistics
 import struct
@@ -15,16 +16,17 @@ import tempfile
 import termios
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.measure import ComponentMissing, Figure, env_as_installed, mb, ms
-from bench.streams import EVENTS_OF_A_TURN, many_events
 
 _EVENTS = 50_000
+EVENTS_PER_TURN = 50
+_WORDS = ("the", "agent", "reads", "a", "file", "and", "writes", "another", "then", "runs", "every", "test", "again")
 _NOTES = 100
 _KEYS_OF_A_NOTE = len(":note000\r")
 _BETWEEN_NOTES_S = 0.05
@@ -124,7 +126,7 @@ class ScreenSession:
             _wait_for(lambda: bool(recording.times("process_started")), "the agent's start")
             sent = _type_notes(terminal.keys) if screen else {}
             _wait_for(lambda: len(recording.times("guidance_given")) >= len(sent), "all notes", fails=False)
-            _wait_for(lambda: len(recording.times("tool_returned")) >= _EVENTS // EVENTS_OF_A_TURN, "the last event")
+            _wait_for(lambda: len(recording.times("tool_returned")) >= _EVENTS // EVENTS_PER_TURN, "the last event")
             self._enough.touch()
             peak_rss = terminal.wait()
         return _result(recording, sent, peak_rss)
@@ -213,3 +215,42 @@ def _result(recording: Recorded, sent: dict[str, float], peak_rss: int) -> Sessi
         delays_s=tuple(at - sent[note] for note, at in taken.items() if note in sent),
         during=sum(at <= last for at in sent.values()) / max(1, len(sent)),
     )
+
+
+def many_events(number: int) -> Iterator[str]:
+    """Yield a session of `number` small messages, and its result."""
+    rng = random.Random(20)
+    yield _line("system", subtype="init", model="claude-sonnet-4-5", tools=["Bash"], claude_code_version="2.1.325")
+    for turn in range(number // EVENTS_PER_TURN):
+        pieces = [" ".join(rng.choices(_WORDS, k=4)) + " " for _ in range(EVENTS_PER_TURN - 3)]
+        for piece in pieces:
+            delta = {"type": "text_delta", "text": piece}
+            yield _line("stream_event", event={"type": "content_block_delta", "delta": delta})
+        call = {"type": "tool_use", "id": f"toolu_{turn}", "name": "Bash", "input": {"command": f"cat file-{turn}.py"}}
+        yield _line("assistant", message=_message(turn, {"type": "text", "text": "".join(pieces)}))
+        yield _line("assistant", message=_message(turn, call))
+        answer = {"type": "tool_result", "tool_use_id": f"toolu_{turn}", "content": "def main():\n    pass\n" * 10}
+        yield _line("user", message={"role": "user", "content": [answer]})
+    yield _session_result(number // EVENTS_PER_TURN)
+
+
+def _message(turn: int, block: Mapping[str, object]) -> dict[str, object]:
+    usage = {"input_tokens": 900, "output_tokens": 1, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
+    return {"id": f"msg_{turn}", "role": "assistant", "model": "claude-sonnet-4-5", "content": [block], "usage": usage}
+
+
+def _session_result(turns: int) -> str:
+    usage = {"inputTokens": 900, "outputTokens": 90, "cacheReadInputTokens": 0, "cacheCreationInputTokens": 0}
+    return _line(
+        "result",
+        subtype="success",
+        is_error=False,
+        num_turns=turns,
+        result="done",
+        total_cost_usd=0.1,
+        modelUsage={"claude-sonnet-4-5": usage},
+    )
+
+
+def _line(kind: str, **fields: object) -> str:
+    return json.dumps({"type": kind, **fields}, separators=(",", ":"))
