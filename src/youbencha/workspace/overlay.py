@@ -26,7 +26,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.files import is_directory, nofollow_directory, open_file, replacing, walk
 from youbencha.text import format_path
 from youbencha.workspace.git import GitFailed, scratch_git_dir
-from youbencha.workspace.trees import remove_tree
+from youbencha.workspace.trees import is_real_directory, remove_tree
 
 MAX_FILES = 10_000
 MAX_BYTES = 256 * 1024**2
@@ -144,13 +144,11 @@ class Overlay:
         """Raise `AGENT_FILES_INVALID` if something in the tree is in the way."""
         for file in files:
             target = self._tree / file.path
-            blocked = next(
-                (above for above in self._above(target) if _exists(above) and not _is_directory(above)), None
-            )
-            if blocked is None and _exists(target) and not _can_be_restored(target):
-                blocked = target
-            if blocked is not None:
-                name = format_path(blocked.relative_to(self._tree))
+            obstacle = self._obstacle_above(target)
+            if obstacle is None and os.path.lexists(target) and not _can_be_restored(target):
+                obstacle = target
+            if obstacle is not None:
+                name = format_path(obstacle.relative_to(self._tree))
                 raise invalid(
                     f"{format_path(file.path)} cannot be overlaid on the checkout: {name} is in the way",
                     "rename the file, or remove it from `files`",
@@ -172,7 +170,7 @@ class Overlay:
             self._private.mkdir(mode=0o700, exist_ok=True)
             for path in paths:
                 target = self._tree / path
-                if self._is_reachable(target) and _exists(target):
+                if self._obstacle_above(target) is None and os.path.lexists(target):
                     for file in _files_in(target):
                         self._removed[file.relative_to(self._tree).as_posix()] = self._keep(file)
                     remove_tree(target)
@@ -182,10 +180,10 @@ class Overlay:
     def _put(self, file: GivenFile) -> None:
         target = self._tree / file.path
         for directory in self._above(target):
-            if not _exists(directory):
+            if not os.path.lexists(directory):
                 directory.mkdir()
                 self._made.append(directory)
-        self._originals[file.path] = self._keep(target) if _exists(target) else None
+        self._originals[file.path] = self._keep(target) if os.path.lexists(target) else None
         file.write(target)
 
     def _keep(self, target: Path) -> GivenFile | str:
@@ -206,20 +204,21 @@ class Overlay:
         try:
             for path, original in self._originals.items():
                 target = self._tree / path
-                if original is not None:
-                    self._make_way(target)
-                if not self._is_reachable(target):
+                if self._obstacle_above(target) is not None:
                     continue
-                if _is_directory(target):
+                if is_real_directory(target):
                     replaced.append(path)
                 remove_tree(target)
                 if original is not None:
                     _restore(original, target)
             for directory in reversed(self._made):
-                if self._is_reachable(directory) and _is_directory(directory):
-                    with suppress(OSError):  # it is not empty: the agent's own files stay
+                if self._obstacle_above(directory) is None:
+                    with suppress(OSError):  # it is not empty, because the agent's own files stay, or it is a link
                         directory.rmdir()
-            self._restore_removed()
+            for path, original in self._removed.items():
+                target = self._tree / path
+                if self._obstacle_above(target) is None and not os.path.lexists(target):
+                    _restore(original, target)
         except OSError as error:
             raise YouBenchaError(
                 "AGENT_FILES_NOT_REMOVABLE",
@@ -228,22 +227,13 @@ class Overlay:
         self._originals, self._made, self._removed = {}, [], {}
         return replaced
 
-    def _restore_removed(self) -> None:
-        """Put back what was removed, where the agent made nothing of its own."""
-        for path, original in self._removed.items():
-            target = self._tree / path
-            if self._is_blocked(target) or _exists(target):
-                continue
-            self._make_way(target)
-            _restore(original, target)
-
     async def hide_from_git(self, commit: str) -> None:
         """Hide the files from `git status` in the tree's own repository: they would only distract the agent.
 
         `commit` is any id of the repository. A tree whose `.git` is unusual stays as it is.
         """
         git_dir = self._tree / ".git"
-        if not _is_directory(git_dir):
+        if not is_real_directory(git_dir):
             return
         with suppress(OSError, GitFailed):
             tracked = await self._skip_tracked(git_dir / "index", commit)
@@ -261,50 +251,29 @@ class Overlay:
                 await scratch.git(*arguments, tree=self._tree, index=index, stdin=names)
         return tracked
 
-    def _make_way(self, target: Path) -> None:
-        """Make the missing directories above a file that is put back, unless something else is there."""
-        for directory in self._above(target):
-            if not _exists(directory):
-                directory.mkdir()
-            elif not _is_directory(directory):
-                return
-
-    def _is_blocked(self, target: Path) -> bool:
-        """Return whether a link or a file is where a directory above it was."""
-        return any(_exists(directory) and not _is_directory(directory) for directory in self._above(target))
-
-    def _is_reachable(self, target: Path) -> bool:
-        """Return whether all directories above it are directories, and no links."""
-        return all(_is_directory(directory) for directory in self._above(target))
+    def _obstacle_above(self, target: Path) -> Path | None:
+        """Return the outermost link or file where a directory above the target must be."""
+        above = self._above(target)
+        return next((path for path in above if os.path.lexists(path) and not is_real_directory(path)), None)
 
     def _above(self, target: Path) -> Iterator[Path]:
         """Return the directories between the tree and a file, outer ones first."""
         return reversed([above for above in target.parents if self._tree in above.parents])
 
 
-_exists = os.path.lexists
-
-
 def _files_in(target: Path) -> list[Path]:
     """List the files and links in a directory, or the one file."""
-    if not _is_directory(target):
+    if not is_real_directory(target):
         return [target]
     return sorted(Path(entry.path) for entry in walk(os.fspath(target)) if not is_directory(entry))
 
 
 def _restore(original: GivenFile | str, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(original, str):
         target.symlink_to(original)
     else:
         original.write(target)
-
-
-def _is_directory(path: Path) -> bool:
-    try:
-        info = path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    return stat.S_ISDIR(info.st_mode) and not getattr(info, "st_reparse_tag", 0)
 
 
 def _can_be_restored(path: Path) -> bool:

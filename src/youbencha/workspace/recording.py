@@ -43,6 +43,7 @@ from youbencha.workspace.listing import (
     list_files,
     save_gitignores,
 )
+from youbencha.workspace.trees import is_real_directory
 
 PERMISSIONS = 0o777
 _TICK_NS = 50_000_000
@@ -396,20 +397,13 @@ def _check_way(tree: Path, wanted: Mapping[bytes, Entry | None]) -> None:
             above = b"/".join(parts[:depth])
             if above in wanted:  # it is removed first
                 break
-            if os.path.lexists(top + above) and not _is_directory(top + above):
+            if os.path.lexists(top + above) and not is_real_directory(top + above):
                 raise _in_the_way(above, path)
         else:
-            for entry in walk(top + path) if _is_directory(top + path) else ():
+            for entry in walk(top + path) if is_real_directory(top + path) else ():
                 inside = entry.path[len(top) :]
                 if not is_directory(entry) and inside not in wanted:
                     raise _in_the_way(inside, path)
-
-
-def _is_directory(path: bytes) -> bool:
-    try:
-        return stat.S_ISDIR(os.lstat(path).st_mode)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
 
 
 def _in_the_way(path: bytes, of: bytes) -> YouBenchaError:

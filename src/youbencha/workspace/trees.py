@@ -341,6 +341,15 @@ def make_accessible(directory: str | bytes | os.PathLike[str] | os.PathLike[byte
         os.chmod(directory, stat.S_IMODE(mode) | stat.S_IRWXU)
 
 
+def is_real_directory(path: bytes | Path) -> bool:
+    """Return whether there is a directory, not a link to one, or a reparse point on Windows."""
+    try:
+        info = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return stat.S_ISDIR(info.st_mode) and not getattr(info, "st_reparse_tag", 0)
+
+
 def size_on_disk(tree: Path) -> int:
     """Return the bytes that the files of a tree take on disk. Unreadable directories are not counted."""
     total = 0
