@@ -127,6 +127,13 @@ def test_problems_name_their_source(loops: LoopBench) -> None:
     assert "  - event_loop.max_iterations: must be" in done.stderr
 
 
+def test_what_is_not_supported_in_other_hats_is_refused(loops: LoopBench) -> None:
+    loops.configure("exit")
+    (loops.tree / "hats.yml").write_text("persistent: ignored\nhats:\n  one: {concurrency: 3}\n")
+    done = loops.ralph("run", "--dry-run", "-c", str(loops.root / "ralph.yml"), "-H", "hats.yml")
+    assert "hats.yml:3:9: hats.one.concurrency: is not supported yet" in done.stderr
+
+
 def test_continue_keeps_hats_and_keys(loops: LoopBench) -> None:
     loops.configure('ralph emit go; [ $N = 2 ] && ralph emit SHIPPED "done"; exit 0')
     (loops.tree / "hats.yml").write_text(HATS)

@@ -98,8 +98,8 @@ class Document:
         result = translate(self.data)
         document = replace(self, data=result.data, moved={**self.moved, **result.moved})
         warnings, errors = (
-            [document.problem(n.path, n.message, n.hint, kind=n.kind, at_key=True) for n in notices]
-            for notices in (result.notices, result.refusals)
+            [document.problem(p.keys, p.message, p.hint, kind=p.kind, at_key=True) for p in problems]
+            for problems in (result.notices, result.refusals)
         )
         return document, warnings, errors
 
@@ -115,8 +115,8 @@ class Document:
         try:
             return model.model_validate(self.data, context=context)
         except ValidationError as error:
-            problems = list_unlocated(error, model, self.data)
-        return [self.problem(f.path, f.message, f.hint, kind=f.kind, at_key=f.at_key) for f in problems]
+            found = list_unlocated(error, model, self.data)
+        return [self.problem(p.keys, p.message, p.hint, kind=p.kind, at_key=at_key) for p, at_key in found]
 
     def validate_or_raise(self, model: type[Model], *, context: Mapping[str, Any] | None = None) -> Model:
         result = self.validate(model, context=context)

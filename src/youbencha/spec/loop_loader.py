@@ -57,7 +57,9 @@ def load_loop_file(
         document = replace(document, data={})
     document, warnings, problems = document.translated(ralph.translate)
     if isinstance(document.data, Mapping):
-        document = _with_hats(document, hats) if hats else document
+        if hats is not None:
+            document, more_warnings, more_problems = _with_hats(document, hats)
+            warnings, problems = [*warnings, *more_warnings], [*problems, *more_problems]
         for setting in settings:
             document, more = _with_setting(document, setting)
             warnings += more
@@ -75,9 +77,12 @@ def _with_nearest_key(problem: Problem) -> Problem:
     return replace(problem, hint=did_you_mean(str(problem.keys[0]), _KNOWN_KEYS)) if is_at_top else problem
 
 
-def _with_hats(document: Document, hats: Document) -> Document:
-    """Return the loop with the hats of another file, their events, and the keys of `event_loop` that belong to them."""
-    hats, _, _ = hats.translated(ralph.translate)
+def _with_hats(document: Document, hats: Document) -> tuple[Document, list[Problem], list[Problem]]:
+    """Return the loop with the hats of another file, their events, and the keys of `event_loop` that belong to them.
+
+    Also returns warnings and errors about these parts.
+    """
+    hats, *messages = hats.translated(ralph.translate)
     if not isinstance(hats.data, Mapping) or "hats" not in hats.data:
         raise hats.error([hats.problem(("hats",), "is missing", "give a file with hats, or builtin:NAME")])
     data, parts = dict(document.data), dict(document.parts)
@@ -85,7 +90,8 @@ def _with_hats(document: Document, hats: Document) -> Document:
         if any(find(hats.data, path)):
             data[path[0]] = _with(data.get(path[0]), path[1:], get(hats.data, path))
             parts[path] = hats
-    return replace(document, data=data, parts=parts)
+    warnings, errors = ([p for p in problems if p.keys[0] in ("hats", "events")] for problems in messages)
+    return replace(document, data=data, parts=parts), warnings, errors
 
 
 def _with(data: Any, path: KeyPath, value: Any) -> Any:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, PydanticUserError, ValidationError
 
-from youbencha.errors import KeyPath, Problem, ProblemKind, Step
+from youbencha.errors import KeyPath, Problem, Step
 from youbencha.text import did_you_mean
 
 
@@ -30,26 +29,13 @@ class Position(NamedTuple):
     column: int
 
 
-@dataclass(frozen=True)
-class UnlocatedProblem:
-    """A problem that is not located yet."""
-
-    path: KeyPath
-    message: str
-    hint: str | None = None
-    kind: ProblemKind = "invalid"
-    at_key: bool = False
-    """Whether the key is wrong, not its value."""
-
-
 def list_problems(error: ValidationError, model: type[BaseModel], data: Any) -> list[Problem]:
-    """All problems of data that are in no file. `data` are those that the model refused."""
-    unlocated = list_unlocated(error, model, data)
-    return [Problem(problem.path, problem.message, problem.hint, kind=problem.kind) for problem in unlocated]
+    """All problems of the data that the model refused, without positions."""
+    return [problem for problem, _ in list_unlocated(error, model, data)]
 
 
-def list_unlocated(error: ValidationError, model: type[BaseModel], data: Any) -> list[UnlocatedProblem]:
-    """All problems of the data that the model refused, in pydantic's order."""
+def list_unlocated(error: ValidationError, model: type[BaseModel], data: Any) -> list[tuple[Problem, bool]]:
+    """The same, each with whether the key is wrong, not its value. In pydantic's order."""
     errors: list[Mapping[str, Any]] = [dict(item) for item in error.errors(include_url=False)]
     located = [_locate(order, item, data) for order, item in enumerate(errors)]
     chosen = sorted(_choose_union_members(located), key=lambda item: item.order)
@@ -66,21 +52,21 @@ def _counts_only_valid_items(error: Mapping[str, Any]) -> bool:
     return error["type"] == "too_short" and bool(len(error["input"]) >= error["ctx"]["min_length"])
 
 
-def _describe(located: _LocatedError, model: type[BaseModel]) -> UnlocatedProblem:
+def _describe(located: _LocatedError, model: type[BaseModel]) -> tuple[Problem, bool]:
     error, path = located.error, located.path
     message = _wrong_kind(located.wanted, error["input"]) if located.wanted else _message(error)
     raised = error.get("ctx", {}).get("error")
     match error["type"]:
         case "extra_forbidden":
             hint = _hint_for_key(str(path[-1]), _known_keys(model, error["loc"][:-1]))
-            return UnlocatedProblem(path, message, hint, "unknown_key", at_key=True)
+            return Problem(path, message, hint, kind="unknown_key"), True
         case "union_tag_not_found" | "union_tag_invalid":
             path = (*path, error["ctx"]["discriminator"].strip("'"))
         case "invalid_key":
-            return UnlocatedProblem(path, message, at_key=True)
+            return Problem(path, message), True
         case _ if isinstance(raised, ProblemAt):
-            return UnlocatedProblem((*path, raised.key), message, raised.hint, at_key=True)
-    return UnlocatedProblem(path, message, _hint_for_value(error), at_key=located.at_key)
+            return Problem((*path, raised.key), message, raised.hint), True
+    return Problem(path, message, _hint_for_value(error)), located.at_key
 
 
 class _UnionBranch(NamedTuple):

@@ -30,6 +30,7 @@ class Image(NamedTuple):
     name: str
     id: str
     digest: str | None
+    """The registry's digest; None for an image built on this host."""
     volumes: tuple[str, ...] = ()
     """Directories that the image declares as volumes."""
     variables: Mapping[str, str] = MappingProxyType({})

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Unpack
+from typing import Any, ClassVar, Unpack
 
 from youbencha.errors import YouBenchaError
 from youbencha.events import EventSink, WarningRaised, notes_to
@@ -69,10 +69,7 @@ async def open_docker_sandbox(
             name = f"youbencha-{uuid.uuid4().hex[:12]}"
             labels = ownership.labels(run_id, name, socket_dir.path)
             account = None if files_of is None else files_of.account
-            files = None
-            with cache.writing():
-                files = await _shared_files(engine, image, labels, account, cache.directory)
-            init, account = files or await _shared_files(engine, image, labels, account, socket_dir.path)
+            init, account = await _shared_files(engine, image, labels, account, cache, socket_dir)
             sandbox = DockerSandbox(
                 name=name,
                 spec=spec,
@@ -103,13 +100,25 @@ async def open_docker_sandbox(
 
 
 async def _shared_files(
-    engine: Engine, image: Image, labels: Mapping[str, str], account: Sequence[Mount] | None, directory: Path
+    engine: Engine,
+    image: Image,
+    labels: Mapping[str, str],
+    account: Sequence[Mount] | None,
+    cache: Cache,
+    socket_dir: SocketDir,
 ) -> tuple[Path, Sequence[Mount]]:
-    """Return the init program and the account files, which are made in a directory if they are missing there."""
-    init = init_program(engine.info.architecture, cache_dir=directory)
-    if account is None:
-        account = await account_mounts(engine, image.id, engine.info.user, labels, cache_dir=directory)
-    return init, account
+    """Return the init program and the account files, made in the cache, or beside the sockets if it is read-only."""
+
+    async def make(directory: Path) -> tuple[Path, Sequence[Mount]]:
+        init = init_program(engine.info.architecture, cache_dir=directory)
+        if account is not None:
+            return init, account
+        return init, await account_mounts(engine, image.id, engine.info.user, labels, cache_dir=directory)
+
+    files = None
+    with cache.writing():
+        files = await make(cache.directory)
+    return files or await make(socket_dir.path)
 
 
 def _make_mounts(workspace: Path, scratch: Path, image: Image) -> Mounts:
@@ -130,17 +139,6 @@ async def _finish(work: Coroutine[Any, Any, None]) -> None:
     except asyncio.CancelledError:
         await asyncio.wait({task})
         raise
-
-
-class ImageIdentity(NamedTuple):
-    """The image and engine that an agent ran in, for the results."""
-
-    image: str
-    image_id: str
-    image_digest: str | None
-    """The registry's digest; None for an image built on this host."""
-    engine: str
-    """Name and version."""
 
 
 @dataclass(kw_only=True)
@@ -173,11 +171,6 @@ class DockerSandbox:
     def brings_agent(self) -> bool:
         return self.spec.agent == "image"
 
-    @property
-    def identity(self) -> ImageIdentity:
-        engine = f"{self.engine.info.name} {self.engine.info.version}"
-        return ImageIdentity(self.image.name, self.image.id, self.image.digest, engine)
-
     def kept_image(self) -> str:
         """The image with the files of the last container, if they were kept; otherwise the image that it began with."""
         if not self.keep_files or not self._containers:
@@ -202,7 +195,10 @@ class DockerSandbox:
             fresh_home=True,
             cpus=cpu_limit(spec, info),
             memory=spec.memory if info.memory_limit else None,
-            **self.identity._asdict(),
+            image=self.image.name,
+            image_id=self.image.id,
+            image_digest=self.image.digest,
+            engine=f"{info.name} {info.version}",
         )
 
     @property

@@ -12,22 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from youbencha.errors import KeyPath, ProblemKind, dotted
+from youbencha.errors import KeyPath, Problem, dotted
 
 ANY = "*"
 """In a pattern of keys: any key of a mapping."""
 Data = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Notice:
-    """A message about how a key is interpreted."""
-
-    path: KeyPath
-    """The path in the translated data, or where the key was written."""
-    message: str
-    hint: str | None = None
-    kind: ProblemKind = "invalid"
 
 
 @dataclass
@@ -35,9 +24,9 @@ class Translation:
     """A translated file."""
 
     data: Any
-    notices: list[Notice] = field(default_factory=list)
-    """Warnings."""
-    refusals: list[Notice] = field(default_factory=list)
+    notices: list[Problem] = field(default_factory=list)
+    """Warnings, with paths in the translated data or as they are written; they get positions later."""
+    refusals: list[Problem] = field(default_factory=list)
     """Errors."""
     moved: dict[KeyPath, KeyPath] = field(default_factory=dict)
     """Where the parts were written that were moved, by their new paths."""
@@ -46,7 +35,7 @@ class Translation:
         """Put a value that was taken out to its place, unless the place has a value of its own."""
         if any(find(self.data, place)):
             if get(self.data, place) != value:
-                self.refusals.append(Notice(origin, f"conflicts with `{dotted(place)}`", "remove one of the two"))
+                self.refusals.append(Problem(origin, f"conflicts with `{dotted(place)}`", "remove one of the two"))
         elif put(self.data, place, value):
             self.moved[place] = origin
 

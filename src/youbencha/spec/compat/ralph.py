@@ -6,8 +6,8 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from youbencha.errors import KeyPath
-from youbencha.spec.compat import ANY, Data, Notice, Translation, drop, find
+from youbencha.errors import KeyPath, Problem
+from youbencha.spec.compat import ANY, Data, Translation, drop, find
 
 Keys = tuple[str, ...]
 
@@ -115,11 +115,11 @@ def translate(given: Any) -> Translation:
     for pattern, hint in WITHOUT_EFFECT.items():
         for path in find(data, pattern):
             if drop(data, path):
-                result.notices.append(Notice(path, "has no effect", hint))
+                result.notices.append(Problem(path, "has no effect", hint))
     for pattern, (harmless, message) in UNSUPPORTED.items():
         for path in find(data, pattern):
             if drop(data, path) not in harmless:
-                result.refusals.append(Notice(path, message))
+                result.refusals.append(Problem(path, message))
     for pattern in IGNORED:
         for path in find(data, pattern):
             drop(data, path)
@@ -139,6 +139,6 @@ def _close_section(result: Translation, path: KeyPath) -> None:
         return
     left = drop(result.data, path)
     if left is not None and not isinstance(left, Mapping):
-        result.refusals.append(Notice(path, "must be a mapping"))
+        result.refusals.append(Problem(path, "must be a mapping"))
     else:
-        result.refusals += (Notice((*path, key), "unknown key", kind="unknown_key") for key in left or ())
+        result.refusals += (Problem((*path, key), "unknown key", kind="unknown_key") for key in left or ())

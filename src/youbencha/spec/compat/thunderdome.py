@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from youbencha.errors import Problem
 from youbencha.spec.arena import NAME_PATTERN, repo_key
-from youbencha.spec.compat import Notice, Translation
+from youbencha.spec.compat import Translation
 
 INSTALL_CMD = "npm install"
 VALIDATION_IMAGE = "node:20"
@@ -62,7 +63,7 @@ def translate(data: Any) -> Translation:
     notices = translation.notices
     if "proxy" in data and "gateway" in data:
         message = "cannot be combined with `gateway`"
-        translation.refusals.append(Notice(("proxy",), message, "remove one of the two"))
+        translation.refusals.append(Problem(("proxy",), message, "remove one of the two"))
     if (proxy := result.pop("proxy", None)) is not None:
         result |= _gateway(data, proxy, notices) if isinstance(proxy, Mapping) else {"gateway": proxy}
         translation.moved |= {("gateway",): ("proxy",), ("gateway", "type"): ("proxy", "gateway")}
@@ -76,36 +77,36 @@ def translate(data: Any) -> Translation:
     if defaults:
         used = ", ".join(f"`{text}`{f' ({number} tasks)' if number > 1 else ''}" for text, number in defaults.items())
         hint = "set these keys to change that; `install_cmd: null` installs nothing"
-        notices.append(Notice(("tasks",), f"the original's defaults apply: {used}", hint))
+        notices.append(Problem(("tasks",), f"the original's defaults apply: {used}", hint))
     return translation
 
 
-def _gateway(data: Mapping[str, Any], proxy: Mapping[str, Any], notices: list[Notice]) -> dict[str, Any]:
+def _gateway(data: Mapping[str, Any], proxy: Mapping[str, Any], notices: list[Problem]) -> dict[str, Any]:
     """Return the gateway and, for `gateway: none`, the settings for containers with full network access."""
     spec = {key: value for key, value in proxy.items() if key not in ("gateway", "log_dir", "judge_model")}
     for key in ("log_dir", "judge_model"):
         if key in proxy:
             hint = "each attempt has its own ledger, artifacts/gateway-ledger.jsonl" if key == "log_dir" else None
-            notices.append(Notice(("proxy", key), "has no effect", hint))
+            notices.append(Problem(("proxy", key), "has no effect", hint))
     if proxy.get("gateway") not in ("", "none"):
         return {"gateway": {"type": proxy.get("gateway", "auto"), **spec}}
     spec["type"] = "none"
     if spec.pop("budget_per_trial_usd", None) is not None:
         message = "is not enforced, because there is no gateway"
-        notices.append(Notice(("proxy", "budget_per_trial_usd"), message, "`gateway: builtin` enforces it"))
+        notices.append(Problem(("proxy", "budget_per_trial_usd"), message, "`gateway: builtin` enforces it"))
     if _sandbox_type(data.get("sandbox")) is not None:
         return {"gateway": spec}
     message = "containers have full network access, and get the keys in `env`"
     notices.append(
-        Notice(("proxy",), message, "with `gateway: builtin`, they get a virtual key, and reach only models")
+        Problem(("proxy",), message, "with `gateway: builtin`, they get a virtual key, and reach only models")
     )
     if isinstance(network := data.get("network"), Mapping) and network.get("allowlist"):
-        notices.append(Notice(("network", "allowlist"), "is not enforced, because there is no gateway"))
+        notices.append(Problem(("network", "allowlist"), "is not enforced, because there is no gateway"))
     return {"gateway": spec, "network": {}, "sandbox": {"type": "docker", "network": "open"}}
 
 
 def _tasks(
-    data: Mapping[str, Any], tasks: list[Any], notices: list[Notice], used: Counter[str], *, in_container: bool
+    data: Mapping[str, Any], tasks: list[Any], notices: list[Problem], used: Counter[str], *, in_container: bool
 ) -> list[Any]:
     """Return the tasks with their defaults, each named after its repository, as in the original's results."""
     repos = Counter(_repo_name(task).casefold() for task in _mappings(tasks))
@@ -122,13 +123,13 @@ def _tasks(
     return result
 
 
-def _without_unused(task: Mapping[str, Any], index: int, notices: list[Notice]) -> dict[str, Any]:
+def _without_unused(task: Mapping[str, Any], index: int, notices: list[Problem]) -> dict[str, Any]:
     """Return a task without keys that had no effect in the original, and with all weights: missing ones were 0."""
     used_key, unused_key = ("green_weights", "weights") if task.get("greenfield") else ("weights", "green_weights")
     unused = [unused_key] if unused_key in task else []
     if isinstance(task.get("rubric"), list):
         unused.append("rubric")
-    notices += (Notice(("tasks", index, key), "has no effect") for key in unused)
+    notices += (Problem(("tasks", index, key), "has no effect") for key in unused)
     kept = {key: value for key, value in task.items() if key not in unused}
     weights = kept.get(used_key)
     if isinstance(weights, Mapping):
