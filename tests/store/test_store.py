@@ -86,6 +86,21 @@ def test_typed_results(project: Path) -> None:
     assert caught.value.code == "LOG_NOT_FOUND"
 
 
+def test_the_attempts_of_a_trial_are_single_runs(project: Path) -> None:
+    run, store = make_arena_run(project / "results"), Store([project])
+    key = TrialKey("claude", "clock", 1)
+    for number in (1, 2, 10):
+        artifacts = run.trial(key).attempt(number) / "artifacts"
+        artifacts.mkdir(parents=True)
+        (artifacts / "results.json").write_text(json.dumps(OLD_RESULTS))
+    attempts = store.attempts(store.find("latest", ("arena",)), key)
+    assert [attempt.name for attempt in attempts] == ["10", "2", "1"], "the last one counts"
+    assert store.results(attempts[0]).test_case.name == "greet"
+    assert store.transcript_file(attempts[0]) == run.trial(key).attempt(10) / "artifacts/transcript.jsonl"
+    loop = store.find("latest", ("loop",))
+    assert store.transcript_file(loop) == LoopDirectory(project, loop.name).recording_file
+
+
 def test_only_new_and_changed_trials_are_read_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, store = make_arena_run(project / "results", trials=3), Store([project])
     arena = store.find("latest", ("arena",))

@@ -15,7 +15,7 @@ from typing import Self
 from youbencha.errors import YouBenchaError
 from youbencha.files import NO_FOLLOW, replace_atomically
 from youbencha.loop.topics import CURRENT_EVENTS, TopicLog
-from youbencha.store.layout import ITERATIONS_FILE, LOOPS_DIR, RALPH_DIR, STATE_FILE
+from youbencha.store.layout import ITERATIONS_FILE, LOOPS_DIR, RALPH_DIR, RECORDING_FILE, STATE_FILE
 from youbencha.store.loops import (
     IterationRecord,
     LoopHistory,
@@ -27,7 +27,6 @@ from youbencha.store.loops import (
 )
 from youbencha.workspace.trees import make_accessible, remove_tree
 
-RECORDING_FILE = "recording.jsonl"
 GUIDANCE_FILE = "guidance.jsonl"
 """The file to which `ralph guide` writes."""
 _IGNORE_ALL = b"# Created by youBencha: git ignores everything in this directory.\n*\n"

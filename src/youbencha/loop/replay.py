@@ -14,7 +14,8 @@ from youbencha.errors import YouBenchaError
 from youbencha.events import Event, EventSink, IterationStarted
 from youbencha.files import open_file, open_nofollow
 from youbencha.json_lines import Record
-from youbencha.loop.directory import RECORDING_FILE, LoopDirectory
+from youbencha.loop.directory import LoopDirectory
+from youbencha.store.layout import RECORDING_FILE
 from youbencha.transcript.recording import TYPE_NAMES, RecordingReader
 
 LONGEST_PAUSE_S = 5.0

@@ -12,13 +12,15 @@ from typing import get_args
 from youbencha.errors import YouBenchaError
 from youbencha.locks import is_locked
 from youbencha.log.model import YouBenchaLog
+from youbencha.store.arena import TrialKey
 from youbencha.store.arena_run import ArenaRun
 from youbencha.store.bundle import OutcomeName, ResultsBundle
-from youbencha.store.layout import LATEST, LOG_FILE, META_FILE, STATE_FILE, TRIALS_DIR
+from youbencha.store.layout import LATEST, LOG_FILE, META_FILE, RECORDING_FILE, STATE_FILE, TRIALS_DIR
 from youbencha.store.locate import RunKind, StoredRun, find_run, list_runs
 from youbencha.store.loop_lock import running_loop
 from youbencha.store.loops import LoopHistory, read_loop, read_state
 from youbencha.store.read import ArenaResults, FileCache, load_log, load_results, load_runs
+from youbencha.transcript.recording import TRANSCRIPT_FILE
 from youbencha.workspace.run_dir import ARTIFACTS, LOCK
 
 KINDS: tuple[RunKind, ...] = get_args(RunKind)
@@ -92,6 +94,15 @@ class Store:
     def arena(self, run: StoredRun) -> ArenaResults:
         """Load a run of many trials. Called again, it only reads trials that are new or have changed."""
         return load_runs([run.path], self._cache)
+
+    def attempts(self, run: StoredRun, key: TrialKey) -> list[StoredRun]:
+        """Return the attempts of a trial, of which the first counts, as single runs."""
+        trial = ArenaRun(run.path).trial(key)
+        return [StoredRun(run.began, 0, trial.attempt(number)) for number in reversed(trial.attempts())]
+
+    def transcript_file(self, run: StoredRun) -> Path:
+        """Return the recorded events of a single run or a loop, for a `TranscriptReader`. It may not exist yet."""
+        return run.path / RECORDING_FILE if run.kind == "loop" else run.path / ARTIFACTS / TRANSCRIPT_FILE
 
     def loop(self, run: StoredRun) -> LoopHistory:
         """Load the state and the iterations of a loop. Raises `LOOP_STATE_UNUSABLE`."""

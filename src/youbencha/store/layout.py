@@ -32,7 +32,7 @@ ATTEMPTS_DIR = "attempts"
 
 # A loop, in the directory in which it works.
 RALPH_DIR, LOOPS_DIR = ".ralph", "loops"
-STATE_FILE, ITERATIONS_FILE = "loop.json", "iterations.jsonl"
+STATE_FILE, ITERATIONS_FILE, RECORDING_FILE = "loop.json", "iterations.jsonl", "recording.jsonl"
 
 BENCH_DIR = "bench"
 """The results directory in a workspace, with runs of several trials."""
