@@ -105,9 +105,9 @@ async def test_secrets_are_masked(project: Project) -> None:
 
 async def test_a_gate_that_cannot_be_checked_does_not_pass(project: Project) -> None:
     report = await project.gates("gates: [{name: absent, command: no-such-program-anywhere}]")
-    assert [record.status for record in report.records] == ["skipped"]
+    assert [record.status for record in report.records] == ["failed"]
     assert not report.passed
-    assert "Gate `absent` could not be checked" in report.output
+    assert "no-such-program-anywhere: not found" in report.output
 
 
 async def test_other_evaluators_see_the_changes(project: Project) -> None:

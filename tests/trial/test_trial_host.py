@@ -36,18 +36,15 @@ def count_calls(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> list
 
 
 async def test_a_trial_uses_the_environment_of_its_host(trials: TrialBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not that of this process: variables, secrets to mask, and where caches are."""
+    """Not that of this process: variables, and secrets to mask."""
     monkeypatch.setenv("LANG", "of-the-process")
     (trials.home / ".youbencharc").unlink()
-    host = trials.host(
-        {"LANG": "of-the-host", "SOME_PASSWORD": "hunter2hunter2", "XDG_CACHE_HOME": str(trials.root / "cache")}
-    )
+    host = trials.host({"LANG": "of-the-host", "SOME_PASSWORD": "hunter2hunter2"})
     case = trials.case("import os; print(os.environ['LANG'], 'hunter2hunter2')")
     result = await run_trial(trials.plan(host, case), host, directory=trials.runs / "0")
     output = "".join(file.read_text() for file in (result.directory.artifacts / "command-logs").iterdir())
     assert "of-the-host" in output
     assert "hunter2" not in output
-    assert result.directory.private.parent == trials.root / "cache" / "youbencha" / "runs"
 
 
 async def test_a_remote_is_asked_for_its_references_once(trials: TrialBench, monkeypatch: pytest.MonkeyPatch) -> None:
