@@ -416,6 +416,22 @@ async def test_repositories_inside(source: Path, tmp_path: Path) -> None:
     assert users_state(inner / ".git") == state
 
 
+async def test_rules_apply_in_repositories_inside(source: Path, tmp_path: Path) -> None:
+    """Their own, those above them, and those of a repository in one of them."""
+    commit(source, {".gitignore": "*.log\n"})
+    for inner in (source / "inner", source / "inner" / "deeper"):
+        inner.mkdir()
+        git(inner, "init", "--quiet")
+        (inner / ".gitignore").write_text("build/\n")
+        for name in ("build/out", "a.log", "kept", "__pycache__/a.pyc", ".git/planted"):
+            (inner / name).parent.mkdir(exist_ok=True)
+            (inner / name).write_text("1")
+    async with opened(source, tmp_path / "cache") as checkpoints:
+        await checkpoints.take(0, "start")
+    inside = [name for name in listed(source, "0") if name.startswith("inner/")]
+    assert inside == ["inner/.gitignore", "inner/deeper/.gitignore", "inner/deeper/kept", "inner/kept"]
+
+
 async def test_line_ends_and_filters_are_not_converted(source: Path, tmp_path: Path) -> None:
     commit(source, {".gitattributes": "* text eol=crlf ident\n"})
     (source / "dos").write_bytes(b"one\r\n$Id$\r\n")

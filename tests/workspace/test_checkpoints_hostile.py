@@ -197,6 +197,22 @@ async def test_commits_that_are_lost(source: Path, tmp_path: Path) -> None:
     git(source, "fsck", "--strict")
 
 
+async def test_objects_that_were_removed_are_written_again(source: Path, tmp_path: Path) -> None:
+    """A diff refers to objects that are on no ref. The checkpoint that misses them fails, and the next is complete."""
+    async with opened(source, tmp_path / "cache") as checkpoints:
+        await checkpoints.take(0, "start")
+        (source / "new").write_text("new")
+        time.sleep(0.06)  # until its time is certain, so that it is not read again
+        assert "+new" in await checkpoints.diff(0)
+        git(source, "gc", "--quiet", "--prune=now")
+        with pytest.raises(YouBenchaError) as caught:
+            await checkpoints.take(1, "one")
+        assert caught.value.code == "CHECKPOINT_FAILED"
+        assert (await checkpoints.take(2, "two")).files_changed == 1
+    assert git(source, "show", f"{REF}/2:new") == "new"
+    git(source, "fsck", "--strict")
+
+
 async def test_the_repository_was_made_anew(source: Path, tmp_path: Path) -> None:
     async with opened(source, tmp_path / "cache") as checkpoints:
         await checkpoints.take(0, "start")
