@@ -11,7 +11,7 @@ import pytest
 from invocations import invocation
 from youbencha.adapters import get_adapter
 from youbencha.adapters.aider import AiderConfig
-from youbencha.adapters.aider.command import aider_command
+from youbencha.adapters.aider.agent import aider_command
 from youbencha.adapters.cli_agent import AgentCli
 from youbencha.process import Command
 

@@ -10,7 +10,7 @@ import pytest
 from aider_bench import DONE, event
 
 from youbencha.adapters import get_adapter
-from youbencha.adapters.aider.adapter import api_provider, gateway_variables, missing_key, provider_name
+from youbencha.adapters.aider.agent import api_provider, gateway_variables, missing_key, provider_name
 from youbencha.adapters.aider.records import model_answers, read_analytics, read_calls, read_messages
 from youbencha.gateway.access import GatewayAccess
 from youbencha.usage import Tokens

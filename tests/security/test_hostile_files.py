@@ -19,8 +19,8 @@ from systems import posix_only
 from youbencha.adapters import codex
 from youbencha.adapters.claude_code import output, own_files
 from youbencha.adapters.claude_code.command import given_settings
-from youbencha.adapters.cli_agent import agent_files
-from youbencha.adapters.cli_agent.agent_files import keep_logs, read_definition
+from youbencha.adapters.cli_agent import session_files
+from youbencha.adapters.cli_agent.session_files import keep_logs, read_definition
 from youbencha.adapters.copilot_cli import usage_in
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.expected_diff import file_similarity
@@ -286,7 +286,7 @@ AGENTS = {name: reader for name, reader in READERS.items() if not reader.users}
 
 @pytest.mark.parametrize("reader", AGENTS.values(), ids=AGENTS)
 def test_an_endless_file_is_read_up_to_a_bound(reader: Reader, top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_files, "_MAX_FILE_BYTES", 32 << 20)
+    monkeypatch.setattr(session_files, "_MAX_FILE_BYTES", 32 << 20)
     (top / reader.file).parent.mkdir(parents=True, exist_ok=True)
     with (top / reader.file).open("wb") as file:
         file.truncate(MORE_THAN_MEMORY)

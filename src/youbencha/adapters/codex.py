@@ -25,8 +25,8 @@ from youbencha.adapters.cli_agent import (
     StreamReader,
     codes,
 )
-from youbencha.adapters.cli_agent.agent_files import matching_records
 from youbencha.adapters.cli_agent.config import Matches
+from youbencha.adapters.cli_agent.session_files import directory_from, matching_records
 from youbencha.events import (
     AssistantText,
     AssistantThinking,
@@ -146,10 +146,7 @@ class CodexAdapter(CliAdapter[CodexConfig]):
 
 
 def codex_home(env: Mapping[str, str]) -> Path | None:
-    if own := env.get("CODEX_HOME"):
-        return Path(own)
-    home = env.get("HOME") or env.get("USERPROFILE")
-    return Path(home) / ".codex" if home else None
+    return directory_from(env, "CODEX_HOME", ".codex")
 
 
 def _settings(config: CodexConfig, env: Mapping[str, str]) -> Iterator[str]:

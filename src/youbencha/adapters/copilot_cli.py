@@ -25,9 +25,10 @@ from youbencha.adapters.cli_agent import (
     codes,
     fits_argument,
 )
-from youbencha.adapters.cli_agent.agent_files import keep_logs, matching_records, read_definition
+from youbencha.adapters.cli_agent.adapter import flags_with_values
 from youbencha.adapters.cli_agent.config import AgentConfig
 from youbencha.adapters.cli_agent.environment import provider_of_model
+from youbencha.adapters.cli_agent.session_files import directory_from, keep_logs, matching_records, read_definition
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -226,10 +227,7 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
 
 def copilot_home(env: Mapping[str, str]) -> Path | None:
     """Return the CLI's directory; None if the environment names no home."""
-    if given := env.get("COPILOT_HOME"):
-        return Path(given)
-    home = env.get("HOME") or env.get("USERPROFILE")
-    return Path(home) / ".copilot" if home else None
+    return directory_from(env, "COPILOT_HOME", ".copilot")
 
 
 def own_model_type(model: str | None, env: Mapping[str, str]) -> Literal["anthropic", "openai"]:
@@ -261,9 +259,8 @@ def _logged_in(config: Path) -> bool:
 
 def _logged_in_by_gh(env: Mapping[str, str]) -> bool:
     """Return whether `gh` is logged in: the CLI uses its login."""
-    home = env.get("HOME") or env.get("USERPROFILE")
-    settings = env.get("XDG_CONFIG_HOME") or (home and f"{home}/.config")
-    directory = env.get("GH_CONFIG_DIR") or (settings and f"{settings}/gh")
+    settings = directory_from(env, "XDG_CONFIG_HOME", ".config")
+    directory = env.get("GH_CONFIG_DIR") or (settings and settings / "gh")
     return bool(directory and Path(directory, "hosts.yml").is_file())
 
 
@@ -289,8 +286,7 @@ def _flags(invocation: Invocation[CopilotCliConfig]) -> list[str]:
         "--allow-all-tools": config.allow_all_tools,
         "--allow-all-paths": config.allow_all_paths,
     }
-    flags = [part for flag, value in values.items() if value is not None for part in (flag, value)]
-    return [*flags, *(flag for flag, is_on in switches.items() if is_on)]
+    return [*flags_with_values(values), *(flag for flag, is_on in switches.items() if is_on)]
 
 
 def _session_id(invocation: Invocation[CopilotCliConfig]) -> str | None:

@@ -24,6 +24,7 @@ from youbencha.adapters.cli_agent import (
     StreamReader,
     codes,
 )
+from youbencha.adapters.cli_agent.session_files import directory_from
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -156,8 +157,8 @@ class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
             raise self.auth_failed("there is no API key in the environment, and no stored login.")
 
     def stored_login(self, env: Mapping[str, str]) -> bool:
-        home = env.get("GEMINI_CLI_HOME") or env.get("HOME") or env.get("USERPROFILE")
-        return bool(home and Path(home, ".gemini", "oauth_creds.json").exists())
+        home = directory_from(env, "GEMINI_CLI_HOME")
+        return home is not None and (home / ".gemini" / "oauth_creds.json").exists()
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider:
         return "gemini"

@@ -29,8 +29,10 @@ from youbencha.adapters.cli_agent import (
     TurnTaken,
     codes,
 )
+from youbencha.adapters.cli_agent.adapter import flags_with_values
 from youbencha.adapters.cli_agent.config import AgentConfig, Matches, NonEmptyArgument
 from youbencha.adapters.cli_agent.environment import provider_of_model
+from youbencha.adapters.cli_agent.session_files import directory_from
 from youbencha.events import (
     AssistantText,
     AssistantThinking,
@@ -188,7 +190,7 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
     def command(self, invocation: Invocation[OpenCodeConfig]) -> Command:
         config = invocation.config
         values = {"-m": config.full_model, "--agent": config.agent_name, "--variant": config.variant}
-        chosen = [part for flag, value in values.items() if value is not None for part in (flag, value)]
+        chosen = flags_with_values(values)
         flags = [
             "--format", "json",
             # Otherwise its events only say "Unexpected server error".
@@ -260,11 +262,8 @@ def stored_login(env: Mapping[str, str]) -> bool:
 
 
 def _logged_in(env: Mapping[str, str]) -> bool:
-    if given := env.get("XDG_DATA_HOME"):
-        data = Path(given)
-    elif home := env.get("HOME") or env.get("USERPROFILE"):
-        data = Path(home) / ".local" / "share"
-    else:
+    data = directory_from(env, "XDG_DATA_HOME", ".local/share")
+    if data is None:
         return False
     try:
         return len((data / "opencode" / "auth.json").read_bytes().strip()) > len(b"{}")

@@ -1,6 +1,5 @@
 """The adapter for Aider, and its configuration."""
 
-from youbencha.adapters.aider.adapter import AiderAdapter
-from youbencha.adapters.aider.command import AiderConfig
+from youbencha.adapters.aider.agent import AiderAdapter, AiderConfig
 
 __all__ = ["AiderAdapter", "AiderConfig"]

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import orjson
 
-from youbencha.adapters.aider.command import Files
 from youbencha.adapters.causes import read_api_body
 from youbencha.adapters.cli_agent import CallFailed, SessionFacts, SessionRecord
-from youbencha.adapters.cli_agent.agent_files import parse_record, read_beginning, read_lines
+from youbencha.adapters.cli_agent.session_files import parse_record, read_beginning, read_lines
 from youbencha.adapters.cli_agent.transcript import Conversation
 from youbencha.events import AssistantText, SessionResult
 from youbencha.json_lines import Record, as_amount, as_count, as_mapping, as_str
@@ -23,6 +22,46 @@ from youbencha.log.session import RetriedCalls
 from youbencha.process import ProcessResult
 from youbencha.text import clean_text
 from youbencha.usage import SessionUsage, Tokens, add_all
+
+
+class Files(NamedTuple):
+    """The files in the run's scratch directory."""
+
+    scratch: Path
+
+    @property
+    def prompt(self) -> Path:
+        return self.scratch / "prompt.md"
+
+    @property
+    def empty(self) -> Path:
+        """Used in place of settings files."""
+        return self.scratch / "empty"
+
+    @property
+    def guarded(self) -> Path:
+        """Exists after `guard.py` has run."""
+        return self.scratch / "guarded"
+
+    @property
+    def calls(self) -> Path:
+        """Written by `guard.py`, one line for each call to a model."""
+        return self.scratch / "calls.jsonl"
+
+    @property
+    def analytics(self) -> Path:
+        """What Aider would send to its developers. It is only written to this file."""
+        return self.scratch / "analytics.jsonl"
+
+    @property
+    def chat(self) -> Path:
+        return self.scratch / "chat-history.md"
+
+    @property
+    def conversation(self) -> Path:
+        """The complete conversation with the models."""
+        return self.scratch / "llm-history.txt"
+
 
 _DONE = "Completed --message-file"
 

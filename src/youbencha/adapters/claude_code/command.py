@@ -18,7 +18,7 @@ from youbencha.adapters.base import InstalledFiles, parse_version
 from youbencha.adapters.claude_code.options import ClaudeCode, ClaudeCodeConfig
 from youbencha.adapters.claude_code.versions import Feature, first_version, last_version, permission_modes, supports
 from youbencha.adapters.cli_agent import AgentCli, Invocation, codes, fits_argument
-from youbencha.adapters.cli_agent.adapter import in_terminal
+from youbencha.adapters.cli_agent.adapter import flags_with_values, in_terminal
 from youbencha.adapters.cli_agent.locate import unknown_version
 from youbencha.errors import Problem
 from youbencha.files import PathNotAllowed, read_file, read_within
@@ -231,7 +231,7 @@ def _optional_flags(config: ClaudeCodeConfig, agent_definition: str | None) -> l
         "--mcp-config": config.mcp_config,
         "--setting-sources": None if config.setting_sources is None else ",".join(config.setting_sources),
     }
-    flags = [part for flag, value in values.items() if value is not None for part in (flag, value)]
+    flags = flags_with_values(values)
     return [*flags, "--strict-mcp-config"] if config.mcp_config is not None else flags
 
 

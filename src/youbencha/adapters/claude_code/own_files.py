@@ -15,8 +15,8 @@ from ruamel.yaml.error import YAMLError
 from youbencha.adapters.base import AgentExecutionContext
 from youbencha.adapters.claude_code.options import ClaudeCode, ClaudeCodeConfig
 from youbencha.adapters.claude_code.stream import ClaudeStreamReader
-from youbencha.adapters.cli_agent.agent_files import matching_records, read_definition
 from youbencha.adapters.cli_agent.config import fits_argument
+from youbencha.adapters.cli_agent.session_files import directory_from, matching_records, read_definition
 from youbencha.adapters.cli_agent.transcript import Conversation
 from youbencha.errors import Problem
 from youbencha.events import ToolCalled, ToolReturned
@@ -31,10 +31,7 @@ _DIRECTORY_VARIABLES = ("CLAUDE_CONFIG_DIR", "HOME", "USERPROFILE", "XDG_STATE_H
 
 def config_dir(env: Mapping[str, str]) -> Path | None:
     """Return the CLI's configuration directory; None if the environment names no home."""
-    if given := env.get("CLAUDE_CONFIG_DIR"):
-        return Path(given)
-    home = env.get("HOME") or env.get("USERPROFILE")
-    return Path(home) / ".claude" if home else None
+    return directory_from(env, "CLAUDE_CONFIG_DIR", ".claude")
 
 
 def host_environment(sandbox: Sandbox, env: Mapping[str, str]) -> dict[str, str]:

@@ -140,6 +140,11 @@ def removed_afterwards(path: Path) -> Iterator[None]:
             remove_tree(path)
 
 
+def flags_with_values(values: Mapping[str, str | None]) -> list[str]:
+    """Return the flags that have a value, each followed by it."""
+    return [part for flag, value in values.items() if value is not None for part in (flag, value)]
+
+
 def in_terminal(config: AgentConfig, command: Command) -> Command:
     """Return the command in a terminal, if that is configured: a dumb one, so that there are few escape sequences."""
     return command._replace(terminal=True, env={"TERM": "dumb", **command.env}) if config.pty == "always" else command

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import orjson
@@ -14,6 +14,14 @@ from youbencha.process import OUTPUT_LIMIT_BYTES, Redactor
 _MAX_LINE_BYTES = 32 * 1024 * 1024
 _MAX_FILE_BYTES = 256 * 1024 * 1024
 _MAX_DEFINITION_BYTES = 1024 * 1024
+
+
+def directory_from(env: Mapping[str, str], variable: str, default: str = "") -> Path | None:
+    """Return the directory that a variable names, or else `default` below the home; None if there is no home."""
+    if directory := env.get(variable):
+        return Path(directory)
+    home = env.get("HOME") or env.get("USERPROFILE")
+    return Path(home, default) if home else None
 
 
 def matching_records(path: Path, top: Path, wanted: Sequence[bytes]) -> Iterator[Record]:
