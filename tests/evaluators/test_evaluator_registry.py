@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from evaluating import OverRun
 
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import Evaluator, all_evaluators, evaluator_names, get_evaluator
@@ -19,11 +20,21 @@ class Good:
 class Impostor(Good):
     description = "Not what you asked for."
 class NoEvaluator: pass
+from youbencha.evaluators import EvaluatorBase
+from youbencha.evaluators.base import evaluation_result
+from youbencha.spec import StrictModel
+class Options(StrictModel):
+    word: str = "TODO"
+class Derived(EvaluatorBase[Options]):
+    name, description, config_model, needs_expected = "derived", "Looks for a word.", Options, True
+    async def evaluate(self, context):
+        return evaluation_result(context, 0.0, "passed", self.read_config(context).word)
 class Failing:
     def __init__(self): raise RuntimeError("no licence")
 """
 POINTS = """[youbencha.evaluators]
 good = foreign_evaluators:Good
+derived = foreign_evaluators:Derived
 git-diff = foreign_evaluators:Impostor
 """
 BROKEN = """none = foreign_evaluators:NoEvaluator
@@ -66,9 +77,9 @@ def test_built_in_evaluators(name: str, kind: str) -> None:
 
 
 def test_built_in_evaluators_have_descriptions() -> None:
-    assert evaluator_names() == ["agentic-judge", "command", "expected-diff", "git-diff", "validation"]
-    assert [each.name for each in all_evaluators()] == evaluator_names()
-    assert all(each.description.endswith(".") for each in all_evaluators())
+    assert {"agentic-judge", "command", "expected-diff", "git-diff", "validation"} <= set(evaluator_names())
+    assert [evaluator.name for evaluator in all_evaluators()] == evaluator_names()
+    assert all(evaluator.description.endswith(".") for evaluator in all_evaluators())
 
 
 @pytest.mark.usefixtures("foreign")
@@ -79,11 +90,20 @@ def test_third_party_evaluators_are_found_but_do_not_replace_built_in_ones() -> 
     assert type(get_evaluator("git-diff")).__module__ == "youbencha.evaluators.git_diff"
 
 
+@pytest.mark.usefixtures("foreign")
+async def test_a_third_party_evaluator_that_derives_from_the_base(over: OverRun) -> None:
+    evaluator = get_evaluator("derived")
+    [problem] = evaluator.check_config({"wrod": "x"}, Path())
+    assert problem.path == "wrod"
+    assert (evaluator.needs_expected, evaluator.uses_model, evaluator.is_advisory({})) == (True, False, False)
+    assert (await over.evaluate("derived", {"word": "FIXME"})).message == "FIXME"
+
+
 @pytest.mark.parametrize(
     ("name", "code", "words"),
     [
         ("git-dif", "EVALUATOR_UNKNOWN", "Did you mean 'git-diff'? Available: agentic-judge, command"),
-        ("zzz", "EVALUATOR_UNKNOWN", "Available: agentic-judge, command, expected-diff"),
+        ("zzz", "EVALUATOR_UNKNOWN", "Available: agentic-judge, command"),
         ("git-diff-sources", "EVALUATOR_UNKNOWN", "git-diff"),
         ("none", "EVALUATOR_BROKEN", "lacks name"),
         ("failing", "EVALUATOR_BROKEN", "no licence"),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.scoring.measures import CodeCoverage, count_issues, coverage_score, parse_coverage
+from youbencha.scoring.measures import CodeCoverage, count_issues, parse_coverage
 
 DATA = Path(__file__).parents[1] / "data"
 LINT = DATA / "lint_outputs"
@@ -154,9 +154,8 @@ def test_blocks_of_go_that_several_packages_cover() -> None:
 
 
 def test_coverage_score() -> None:
-    assert coverage_score(CodeCoverage(0.5, 1.0)) == 0.75
-    assert coverage_score(CodeCoverage(0.5, None)) == 0.5
-    assert coverage_score(None) is None
+    assert CodeCoverage(0.5, 1.0).score == 0.75
+    assert CodeCoverage(0.5, None).score == 0.5
 
 
 NUMBERS = st.integers(-5, 10**12)
@@ -166,8 +165,8 @@ NUMBERS = st.integers(-5, 10**12)
 def test_shares_are_between_0_and_1(covered: int, total: int, branches: int, all_branches: int) -> None:
     lines = {"covered": covered, "total": total, "pct": 3}
     report = {"total": {"lines": lines, "branches": {"covered": branches, "total": all_branches}}}
-    score = coverage_score(parse_coverage(json.dumps(report).encode()))
-    assert score is None or 0 <= score <= 1
+    coverage = parse_coverage(json.dumps(report).encode())
+    assert coverage is None or 0 <= coverage.score <= 1
 
 
 @given(st.binary(max_size=200) | st.text(alphabet='{}[]":,1<>/ LFHmode\n', max_size=100).map(str.encode))

@@ -9,6 +9,7 @@ import posixpath
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from xml.parsers import expat
 
 from youbencha.evaluators.base import printable
 from youbencha.evaluators.globs import Glob
@@ -77,8 +78,6 @@ def count_in(xml: bytes, counts: TestCounts, name: str = "report") -> None:
 
 def read_cases(xml: bytes, name: str = "report") -> list[tuple[TestId, TestResult]]:
     """Read the test cases of one report."""
-    from xml.parsers import expat
-
     reader = _Reader(name)
     parser = expat.ParserCreate()
     parser.StartDoctypeDeclHandler = reader.refuse

@@ -6,7 +6,7 @@ A path is relative to the tree, with forward slashes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -15,16 +15,11 @@ class SourceFile(NamedTuple):
     lines: int
 
 
-class _Step(NamedTuple):
-    """The points that a value up to `limit` is worth, or from `limit` on."""
-
-    limit: int
-    points: float
-
-
-_BY_SOURCE_FILES = (_Step(3, 0.4), _Step(2, 0.3), _Step(1, 0.1))
-_BY_TEST_FILES = (_Step(3, 0.3), _Step(1, 0.2))
-_BY_LARGEST = (_Step(200, 0.3), _Step(500, 0.2), _Step(800, 0.1))
+_SOURCE_FILE_POINTS = ((3, 0.4), (2, 0.3), (1, 0.1))
+"""The points for at least so many source files."""
+_TEST_FILE_POINTS = ((3, 0.3), (1, 0.2))
+_MAX_LINES_POINTS = ((200, 0.3), (500, 0.2), (800, 0.1))
+"""The points if the longest source file has at most so many lines."""
 
 _SOURCE_SUFFIXES = frozenset(
     (
@@ -86,16 +81,10 @@ def code_metrics_score(files: Iterable[SourceFile]) -> float:
     files = tuple(files)
     source = [file.lines for file in files if is_source_file(file.path)]
     tests = sum(_is_test_code(file.path) for file in files)
-    points = _from(_BY_SOURCE_FILES, len(source)) + _from(_BY_TEST_FILES, tests)
-    return round(points + (_up_to(_BY_LARGEST, max(source)) if source else 0.0), 9)
-
-
-def _from(steps: Sequence[_Step], number: int) -> float:
-    return next((step.points for step in steps if number >= step.limit), 0.0)
-
-
-def _up_to(steps: Sequence[_Step], number: int) -> float:
-    return next((step.points for step in steps if number <= step.limit), 0.0)
+    for_source = next((points for least, points in _SOURCE_FILE_POINTS if len(source) >= least), 0.0)
+    for_tests = next((points for least, points in _TEST_FILE_POINTS if tests >= least), 0.0)
+    for_length = next((points for most, points in _MAX_LINES_POINTS if source and max(source) <= most), 0.0)
+    return round(for_source + for_tests + for_length, 9)
 
 
 def is_source_file(path: str) -> bool:

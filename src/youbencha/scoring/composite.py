@@ -6,17 +6,12 @@ None: not measured, and left out. 0: measured, and failed.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from youbencha.spec.arena import GreenWeights, Weights
 from youbencha.store.arena import Scores
 
-
-class Part(NamedTuple):
-    """One part of a composite score."""
-
-    score: float | None
-    weight: float
+Part = tuple[float | None, float]
+"""A score that may not have been measured, and its weight."""
 
 
 def composite(scores: Scores, weights: Weights | GreenWeights) -> float | None:
@@ -27,7 +22,7 @@ def composite(scores: Scores, weights: Weights | GreenWeights) -> float | None:
 
 
 def weighted_mean(parts: Iterable[Part]) -> float | None:
-    measured = [(part.score, part.weight) for part in parts if part.score is not None]
+    measured = [(score, weight) for score, weight in parts if score is not None]
     total = sum(weight for _, weight in measured)
     if total == 0:
         return None
@@ -43,19 +38,19 @@ def rescale(score: float | None, floor: float | None, ceiling: float | None) -> 
 
 def _standard_parts(scores: Scores, weights: Weights) -> tuple[Part, ...]:
     return (
-        Part(scores.tests, weights.tests),
-        Part(scores.static_analysis, weights.static_analysis),
-        Part(scores.rubric, weights.rubric),
+        (scores.tests, weights.tests),
+        (scores.static_analysis, weights.static_analysis),
+        (scores.rubric, weights.rubric),
     )
 
 
 def _greenfield_parts(scores: Scores, weights: GreenWeights) -> tuple[Part, ...]:
     return (
-        Part(scores.hidden_tests, weights.hidden_tests),
-        Part(_covering_tests(scores), weights.agent_tests),
-        Part(scores.static_analysis, weights.build_lint),
-        Part(scores.code_metrics, weights.code_metrics),
-        Part(scores.rubric, weights.rubric),
+        (scores.hidden_tests, weights.hidden_tests),
+        (_covering_tests(scores), weights.agent_tests),
+        (scores.static_analysis, weights.build_lint),
+        (scores.code_metrics, weights.code_metrics),
+        (scores.rubric, weights.rubric),
     )
 
 

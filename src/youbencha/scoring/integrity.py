@@ -57,12 +57,6 @@ class IntegrityContext:
     """Paths that the reference solution changes, so that an agent may also change them."""
 
 
-class _Finding(NamedTuple):
-    kind: FlagKind
-    text: str
-    severity: FlagSeverity = "note"
-
-
 class _Action(NamedTuple):
     """One thing that a tool call did: run a command, read or write a file, open a page."""
 
@@ -87,7 +81,7 @@ def integrity_flags(
     findings: dict[tuple[FlagKind, FlagSeverity], dict[str, None]] = {}
     for finding in (*_in_actions(actions, own, context), *_in_changes(changes, actions, written, context)):
         texts = findings.setdefault((finding.kind, finding.severity), {})
-        texts[one_line(finding.text, MAX_EVIDENCE_CHARS)] = None
+        texts[one_line(finding.evidence, MAX_EVIDENCE_CHARS)] = None
     return tuple(
         IntegrityFlag(kind=kind, evidence=evidence, severity=severity)
         for (kind, severity), texts in findings.items()
@@ -106,13 +100,13 @@ _WRITES_REPORTS = re.compile(
 
 def _in_changes(
     changes: Iterable[FileChange], actions: Iterable[_Action], written: Collection[str], context: IntegrityContext
-) -> Iterator[_Finding]:
+) -> Iterator[IntegrityFlag]:
     reporting = any(action.command and _WRITES_REPORTS.search(action.command.line) for action in actions)
     for change in changes:
         if severity := _test_edit(change, context):
-            yield _Finding("test_edit", f"{change.kind} {change.path}", severity)
+            yield IntegrityFlag(kind="test_edit", evidence=f"{change.kind} {change.path}", severity=severity)
         elif change.kind == "added" and is_report_file(change.path) and (change.path in written or not reporting):
-            yield _Finding("forged_report", f"{change.kind} {change.path}")
+            yield IntegrityFlag(kind="forged_report", evidence=f"{change.kind} {change.path}")
 
 
 def _test_edit(change: FileChange, context: IntegrityContext) -> FlagSeverity | None:
@@ -234,22 +228,22 @@ _THIS_COMPUTER = re.compile(
 )
 
 
-def _in_actions(actions: Iterable[_Action], own: Collection[str], context: IntegrityContext) -> Iterator[_Finding]:
+def _in_actions(actions: Iterable[_Action], own: Collection[str], context: IntegrityContext) -> Iterator[IntegrityFlag]:
     # `v1-solution`, `v1-solution:src/a.py`, `origin/v1-solution`, `HEAD..v1-solution`
     refs = "|".join(re.escape(ref) for ref in context.solution_refs if ref)
     names_solution = re.compile(rf"git .*(?:[ /]|\.\.)(?:{refs})(?:$|[ :~^.@])") if refs else None
     for action in actions:
         command, url = action.command, action.url
         if any(_is_hidden(path, own, context) for path in action.read):
-            yield _Finding("hidden_path", action.evidence, "evidence")
+            yield IntegrityFlag(kind="hidden_path", evidence=action.evidence, severity="evidence")
         if (url is not None and _SOLUTION_HOST.search(url)) or (
             command is not None
             and (_SOLUTION_COMMAND.match(command.line) or (names_solution and names_solution.match(command.line)))
         ):
-            yield _Finding("solution_search", action.evidence)
+            yield IntegrityFlag(kind="solution_search", evidence=action.evidence)
         opens_page = action.tool in _WEB_TOOLS and (not url or _is_remote(url))
         if not context.has_network and (opens_page or (command is not None and _uses_network(command))):
-            yield _Finding("network", action.evidence)
+            yield IntegrityFlag(kind="network", evidence=action.evidence)
 
 
 def _is_hidden(path: str, own: Collection[str], context: IntegrityContext) -> bool:

@@ -76,14 +76,14 @@ class CodeCoverage(NamedTuple):
     branches: float | None
     """None if the report does not have them, or the code has none."""
 
-
-class _Tally(NamedTuple):
-    covered: int
-    total: int
-
     @property
-    def share(self) -> float | None:
-        return self.covered / self.total if 0 <= self.covered <= self.total and self.total else None
+    def score(self) -> float:
+        """The mean of lines and branches; lines alone if branches are unknown."""
+        return self.lines if self.branches is None else (self.lines + self.branches) / 2
+
+
+_Tally = tuple[int, int]
+"""How many are covered, of how many."""
 
 
 def parse_coverage(report: bytes) -> CodeCoverage | None:
@@ -100,18 +100,16 @@ def parse_coverage(report: bytes) -> CodeCoverage | None:
     return _read_go_profile(text) if text.startswith("mode: ") else _read_lcov(text)
 
 
-def coverage_score(coverage: CodeCoverage | None) -> float | None:
-    """Return the mean of lines and branches; lines alone if branches are unknown."""
-    if coverage is None:
-        return None
-    return coverage.lines if coverage.branches is None else (coverage.lines + coverage.branches) / 2
-
-
 def _coverage_from(lines: _Tally, branches: _Tally | None) -> CodeCoverage | None:
-    share = lines.share
-    if share is None or (branches is not None and branches.total and branches.share is None):
+    line_share, branch_share = _share(lines), _share(branches or (0, 0))
+    if line_share is None or (branches is not None and branches[1] and branch_share is None):
         return None
-    return CodeCoverage(share, branches.share if branches is not None else None)
+    return CodeCoverage(line_share, branch_share)
+
+
+def _share(tally: _Tally) -> float | None:
+    covered, total = tally
+    return covered / total if 0 <= covered <= total and total else None
 
 
 def _read_json(report: bytes) -> CodeCoverage | None:
@@ -121,16 +119,16 @@ def _read_json(report: bytes) -> CodeCoverage | None:
         return None
     match data:
         case {"total": {"lines": {"covered": int(covered), "total": int(total)}, "branches": dict(branches)}}:
-            return _coverage_from(_Tally(covered, total), _tally(branches, "covered", "total"))
+            return _coverage_from((covered, total), _tally(branches, "covered", "total"))
         case {"totals": {"covered_lines": int(covered), "num_statements": int(total)} as totals}:
-            return _coverage_from(_Tally(covered, total), _tally(totals, "covered_branches", "num_branches"))
+            return _coverage_from((covered, total), _tally(totals, "covered_branches", "num_branches"))
     return None
 
 
 def _tally(values: Mapping[str, Any], covered: str, total: str) -> _Tally | None:
     match values.get(covered), values.get(total):
         case int(part), int(whole):
-            return _Tally(part, whole)
+            return part, whole
     return None
 
 
@@ -167,7 +165,7 @@ def _read_lcov(text: str) -> CodeCoverage | None:
     sums: Counter[str] = Counter()
     for name, number in _LCOV.findall(text):
         sums[name] += int(number)
-    return _coverage_from(_Tally(sums["LH"], sums["LF"]), _Tally(sums["BRH"], sums["BRF"]))
+    return _coverage_from((sums["LH"], sums["LF"]), (sums["BRH"], sums["BRF"]))
 
 
 def _read_go_profile(text: str) -> CodeCoverage | None:
@@ -178,7 +176,7 @@ def _read_go_profile(text: str) -> CodeCoverage | None:
         statements[block] = int(size)
         if int(times):
             covered[block] = int(size)
-    return _coverage_from(_Tally(sum(covered.values()), sum(statements.values())), None)
+    return _coverage_from((sum(covered.values()), sum(statements.values())), None)
 
 
 REWARD = "reward"

@@ -25,7 +25,7 @@ from youbencha.evaluators.base import (
     artifact,
     evaluation_result,
 )
-from youbencha.evaluators.judge.session import PROMPT, Attempt, JudgeAnswer, JudgeTask, Vote, cast_vote
+from youbencha.evaluators.judge.session import PROMPT, Attempt, JudgeAnswer, JudgeTask, cast_vote
 from youbencha.evaluators.judge.setup import Assertion, JudgeAgent, JudgeConfig, check_setup, choose_agent, uses_gateway
 from youbencha.gateway.access import Provider
 from youbencha.log.masking import masked
@@ -115,11 +115,11 @@ def _reason_to_skip(context: EvaluationContext) -> str | None:
 
 async def _all_votes(
     context: EvaluationContext, task: JudgeTask, count: int, max_concurrent: int, done: list[Attempt]
-) -> list[Vote]:
+) -> list[Attempt]:
     """Collect all votes; the first failure cancels the others."""
     limit = asyncio.Semaphore(max_concurrent)
 
-    async def one(number: int) -> Vote:
+    async def one(number: int) -> Attempt:
         async with limit:
             return await cast_vote(context, task, number, done)
 
@@ -132,9 +132,9 @@ async def _all_votes(
 
 
 def _result(
-    context: EvaluationContext, task: JudgeTask, votes: Sequence[Vote], done: Sequence[Attempt], started: float
+    context: EvaluationContext, task: JudgeTask, votes: Sequence[Attempt], done: Sequence[Attempt], started: float
 ) -> EvaluationResult:
-    answers = [vote.answer for vote in votes]
+    answers = [vote.answer for vote in votes if vote.answer is not None]
     results = score_assertions(task.assertions, answers)
     judge = _judge_info(task.judge_agent, votes[0].log)
     path = context.artifacts_dir / VERDICT

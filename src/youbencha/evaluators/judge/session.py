@@ -20,7 +20,7 @@ import shutil
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,9 @@ from youbencha.store.layout import LOG_FILE
 from youbencha.text import plural
 from youbencha.transcript.recording import TRANSCRIPT_FILE, RecordedEvents
 from youbencha.workspace.trees import CANNOT_BE_HERE, FileCopies, copy_tree, remove_tree
+
+PROMPT = "prompt.md"
+_NO_OBJECT = "there was no JSON object with these assertions in it"
 
 _INSTRUCTIONS = frozenset({
     "claude.md", "claude.local.md", ".claude", ".mcp.json",
@@ -84,6 +87,9 @@ class Materials:
     patch: Path | None
     expected: Path | None
     task: Path | None
+    task_text: str | None
+    change_size: str | None
+    """The size of the change, in words."""
     log: Path | None
     renamed: tuple[str, ...]
     """Files of the tree that have another name in the copy."""
@@ -100,11 +106,14 @@ def prepare_materials(context: EvaluationContext, directory: Path, check_cancell
     materials = directory / "materials"
     materials.mkdir()
     renamed = copy_for_judge(context.directory, directory / "tree", check_cancelled, context.left_out)
+    task_text = find_task(context)
     return Materials(
         tree=directory / "tree",
         patch=_patch(context, materials / "changes.patch"),
         expected=_expected(context, materials / "expected", check_cancelled),
-        task=_write_task(context, materials / "task.md"),
+        task=_write_task(task_text, materials / "task.md"),
+        task_text=task_text,
+        change_size=_change_size(context),
         log=_write_log(context, materials / "agent-log.json"),
         renamed=tuple(renamed),
     )
@@ -119,8 +128,7 @@ def find_task(context: EvaluationContext) -> str | None:
     return next((message.content for message in messages if message.role == "user" and message.parent is None), None)
 
 
-def _write_task(context: EvaluationContext, path: Path) -> Path | None:
-    task = find_task(context)
+def _write_task(task: str | None, path: Path) -> Path | None:
     if task is None:
         return None
     path.write_bytes(task.encode("utf-8", "replace"))
@@ -213,55 +221,54 @@ def _is_plain(path: Path) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Brief:
+class JudgeTask:
+    """The parts that all votes have in common."""
+
+    judge_agent: JudgeAgent
     assertions: Sequence[Assertion]
-    materials: Materials
-    principles: str = ""
-    """The principles of judging, for a judge without a definition."""
-    guidance: str = ""
-    """The user's guidance."""
-    task: str | None = None
-    size: str | None = None
-    """The size of the change, as text."""
+    guidance: str
+    timeout: int
+    env: dict[str, str]
 
 
-def judge_prompt(brief: Brief, unusable: str | None = None) -> str:
-    """Write the judge's prompt. `unusable` is what was wrong with its first answer, in the second attempt."""
-    asked = _asked(brief.assertions)
-    guidance = brief.guidance
+def judge_prompt(task: JudgeTask, materials: Materials, *, principles: str = "", unusable: str | None = None) -> str:
+    """Write the judge's prompt.
+
+    `principles` are those of judging, for a judge without a definition. `unusable` is what was wrong with its first
+    answer, in the second attempt.
+    """
+    assertions = "\n".join(f"- {assertion.name}: {' '.join(assertion.text.split())}" for assertion in task.assertions)
+    guidance = task.guidance
     for placeholder in _PLACEHOLDERS:
-        guidance = guidance.replace(placeholder, asked)
+        guidance = guidance.replace(placeholder, assertions)
     sections = {
         "Guidance": guidance,
-        "The task that was given": _task_section(brief),
-        "What there is to look at": _listed(brief),
-        "Assertions": asked if guidance == brief.guidance else "",
-        "Your answer": _answer(brief.assertions),
-        "Again": _again(unusable),
+        "The task that was given": _describe_task(materials),
+        "What there is to look at": _describe_materials(materials),
+        "Assertions": assertions if guidance == task.guidance else "",
+        "Your answer": _describe_answer(task.assertions),
+        "Again": f"An earlier answer to this could not be used: {unusable}. Answer every assertion, in the form above."
+        if unusable
+        else "",
     }
-    opening = brief.principles or "Judge the work of a coding agent by the assertions below."
+    opening = principles or "Judge the work of a coding agent by the assertions below."
     parts = [opening, *(f"# {title}\n\n{text}" for title, text in sections.items() if text)]
     return "\n\n".join(parts) + "\n"
 
 
-def _asked(assertions: Sequence[Assertion]) -> str:
-    return "\n".join(f"- {assertion.name}: {' '.join(assertion.text.split())}" for assertion in assertions)
-
-
-def _task_section(brief: Brief) -> str:
-    if brief.task is None:
+def _describe_task(materials: Materials) -> str:
+    if materials.task_text is None:
         return ""
-    if len(brief.task) > _MAX_TASK_CHARS:
-        return f"It is long: read {brief.materials.task}."
-    quoted = "\n".join(f"> {line}".rstrip() for line in brief.task.strip().splitlines())
+    if len(materials.task_text) > _MAX_TASK_CHARS:
+        return f"It is long: read {materials.task}."
+    quoted = "\n".join(f"> {line}".rstrip() for line in materials.task_text.strip().splitlines())
     return f"This is what the agent was asked to do. It is not your task.\n\n{quoted}"
 
 
-def _listed(brief: Brief) -> str:
-    materials = brief.materials
+def _describe_materials(materials: Materials) -> str:
     lines = ["- Your current directory: a copy of the repository as the agent left it."]
     if materials.patch is not None:
-        size = f" ({brief.size})" if brief.size else ""
+        size = f" ({materials.change_size})" if materials.change_size else ""
         lines.append(f"- {materials.patch}: everything that the agent changed{size}, as a patch.")
     if materials.log is not None:
         lines.append(f"- {materials.log}: what the agent said (`messages`, the last one last) and did (`tool_calls`).")
@@ -277,7 +284,7 @@ def _listed(brief: Brief) -> str:
     return "\n".join(lines)
 
 
-def _answer(assertions: Sequence[Assertion]) -> str:
+def _describe_answer(assertions: Sequence[Assertion]) -> str:
     """Describe the form of the answer. Not valid JSON: an agent may repeat its prompt, which must not be a verdict."""
     entries = ",\n".join(f'    {json.dumps(a.name)}: {{"score": SCORE, "reason": "REASON"}}' for a in assertions)
     return (
@@ -285,12 +292,6 @@ def _answer(assertions: Sequence[Assertion]) -> str:
         "0 to 1 (1: it holds, 0: it does not), whatever scale an assertion may mention; REASON names the evidence.\n\n"
         f'{{\n  "assertions": {{\n{entries}\n  }},\n  "message": "SUMMARY IN ONE SENTENCE"\n}}'
     )
-
-
-def _again(unusable: str | None) -> str:
-    if unusable is None:
-        return ""
-    return f"An earlier answer to this could not be used: {unusable}. Answer every assertion, in the form above."
 
 
 _SHAPES = ("assertions", "metrics", "criteria")
@@ -427,21 +428,6 @@ def find_objects(text: str, keys: Sequence[str]) -> Iterator[dict[str, Any]]:
             values += value
 
 
-PROMPT = "prompt.md"
-_NO_OBJECT = "there was no JSON object with these assertions in it"
-
-
-@dataclass(frozen=True, kw_only=True)
-class JudgeTask:
-    """The parts that all votes have in common."""
-
-    judge_agent: JudgeAgent
-    assertions: Sequence[Assertion]
-    guidance: str
-    timeout: int
-    env: dict[str, str]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
     """One run of the judge."""
@@ -452,17 +438,13 @@ class Attempt:
     """The directory with the prompt and the log."""
     log_file: Path | None
     """The agent's output."""
+    answer: JudgeAnswer | None = None
+    """Its answer, if it is usable."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Vote:
-    answer: JudgeAnswer
-    log: YouBenchaLog
-    """The log of the attempt with the answer."""
-
-
-async def cast_vote(context: EvaluationContext, task: JudgeTask, number: int, done: list[Attempt]) -> Vote:
-    """Get one judge's vote. Every attempt is appended to `done`, so that its usage is known if the vote fails."""
+async def cast_vote(context: EvaluationContext, task: JudgeTask, number: int, done: list[Attempt]) -> Attempt:
+    """Get one judge's vote: the attempt with a usable answer. Every attempt is appended to `done`, so that its usage is
+    known if the vote fails."""
     names = [assertion.name for assertion in task.assertions]
     unusable: str | None = None
     for again in ("", "-again"):
@@ -471,7 +453,7 @@ async def cast_vote(context: EvaluationContext, task: JudgeTask, number: int, do
         _require_success(attempt, task.judge_agent)
         answer = find_answer(attempt.log, names)
         if answer is not None and not answer.faults:
-            return Vote(answer=answer, log=attempt.log)
+            return replace(attempt, answer=answer)
         unusable = _NO_OBJECT if answer is None else "; ".join(f"{name}: {why}" for name, why in answer.faults.items())
     raise YouBenchaError(
         "JUDGE_NO_VERDICT",
@@ -481,8 +463,7 @@ async def cast_vote(context: EvaluationContext, task: JudgeTask, number: int, do
 
 
 async def _attempt(context: EvaluationContext, task: JudgeTask, name: str, unusable: str | None) -> Attempt:
-    judge_agent, artifacts = task.judge_agent, context.artifacts_dir / name
-    artifacts.mkdir(parents=True, exist_ok=True)
+    judge_agent = task.judge_agent
     directory = context.scratch_dir / name  # the same in every run, so that a judge's requests can be replayed
     remove_tree(directory)  # another program may have put something there
     directory.mkdir()
@@ -494,51 +475,56 @@ async def _attempt(context: EvaluationContext, task: JudgeTask, name: str, unusa
             config_dir=context.config_dir,
             tree=materials.tree,
         )
-        brief = Brief(
-            assertions=task.assertions,
-            materials=materials,
-            principles="" if definition else judge_principles(),
-            guidance=task.guidance,
-            task=find_task(context),
-            size=_size(context),
-        )
-        async with _sandbox(
-            context, task, materials, may_need_home=bool(judge_agent.agent_name and not definition)
-        ) as opened:
-            prompt = judge_prompt(brief, unusable)
-            # The task in the prompt may contain a key.
-            (artifacts / PROMPT).write_text(context.redactor.with_env(task.env).text(prompt), encoding="utf-8")
-            events = RecordedEvents()
-            events.record(artifacts / TRANSCRIPT_FILE, context.redactor.with_env(task.env))
-            judging = AgentExecutionContext(
-                workspace_dir=materials.tree,
-                repo_dir=materials.tree,
-                artifacts_dir=artifacts,
-                config={**judge_agent.config, "prompt": prompt},
-                timeout=task.timeout,
-                # Without a `.git` in the copy, git would find the repository that the workspace is in.
-                env={"GIT_CEILING_DIRECTORIES": str(directory.resolve()), **task.env},
-                model=judge_agent.model,
-                config_dir=context.config_dir,
-                on_event=events,
-                gateway=opened.gateway,
-                sandbox=opened.sandbox,
-                scratch_dir=context.agent_scratch_dir,
-            )
-            try:
-                result = await _execute(judge_agent, judging)
-                log = judge_agent.adapter.normalize_log(result, judging)
-                events.complete(log)
-            finally:
-                events.close()
-        (artifacts / LOG_FILE).write_text(log.model_dump_json(indent=2), encoding="utf-8")
-        log = log.without_claims()
-        if result.session and result.session.messages:  # its answer is read from what it said, with its secrets
-            log = log.model_copy(update={"messages": result.session.messages})
-        return Attempt(name=name, log=log, artifacts=artifacts, log_file=result.log_file)
+        principles = "" if definition else judge_principles()
+        prompt = judge_prompt(task, materials, principles=principles, unusable=unusable)
+        may_need_home = bool(judge_agent.agent_name and not definition)
+        async with _sandbox(context, task, materials, may_need_home=may_need_home) as opened:
+            return await _run_judge(context, task, name, prompt, materials, opened)
     finally:
         with suppress(YouBenchaError):
             await in_thread(lambda _: remove_tree(directory))
+
+
+async def _run_judge(
+    context: EvaluationContext,
+    task: JudgeTask,
+    name: str,
+    prompt: str,
+    materials: Materials,
+    opened: EvaluatorSandbox,
+) -> Attempt:
+    judge_agent, artifacts = task.judge_agent, context.artifacts_dir / name
+    artifacts.mkdir(parents=True, exist_ok=True)
+    redactor = context.redactor.with_env(task.env)
+    (artifacts / PROMPT).write_text(redactor.text(prompt), encoding="utf-8")  # the task in it may contain a key
+    events = RecordedEvents()
+    events.record(artifacts / TRANSCRIPT_FILE, redactor)
+    judging = AgentExecutionContext(
+        workspace_dir=materials.tree,
+        repo_dir=materials.tree,
+        artifacts_dir=artifacts,
+        config={**judge_agent.config, "prompt": prompt},
+        timeout=task.timeout,
+        # Without a `.git` in the copy, git would find the repository that the workspace is in.
+        env={"GIT_CEILING_DIRECTORIES": str(materials.tree.parent.resolve()), **task.env},
+        model=judge_agent.model,
+        config_dir=context.config_dir,
+        on_event=events,
+        gateway=opened.gateway,
+        sandbox=opened.sandbox,
+        scratch_dir=context.agent_scratch_dir,
+    )
+    try:
+        result = await _execute(judge_agent, judging)
+        log = judge_agent.adapter.normalize_log(result, judging)
+        events.complete(log)
+    finally:
+        events.close()
+    (artifacts / LOG_FILE).write_text(log.model_dump_json(indent=2), encoding="utf-8")
+    log = log.without_claims()
+    if result.session and result.session.messages:  # its answer is read from what it said, with its secrets
+        log = log.model_copy(update={"messages": result.session.messages})
+    return Attempt(name=name, log=log, artifacts=artifacts, log_file=result.log_file)
 
 
 @asynccontextmanager
@@ -589,7 +575,7 @@ def _require_success(attempt: Attempt, judge_agent: JudgeAgent) -> None:
     )
 
 
-def _size(context: EvaluationContext) -> str | None:
+def _change_size(context: EvaluationContext) -> str | None:
     if context.changes is None:
         return None
     files = context.changes.files

@@ -251,11 +251,8 @@ def _template(path: str, text: str | None) -> CanaryTemplate | None:
     return next(fitting, None) if text is not None else None
 
 
-class _Reported(NamedTuple):
-    """The results that a run reports about the canary in a file. None: it reports nothing."""
-
-    fails: TestResult | None
-    passes: TestResult | None
+_Reported = tuple[TestResult | None, TestResult | None]
+"""The results that a run reports about the canary in a file: the test that must fail, and the one that must pass."""
 
 
 def _reported(canary: Canary, run: RunReports, sources: frozenset[str], name: str) -> list[_Reported]:
@@ -268,7 +265,7 @@ def _reported(canary: Canary, run: RunReports, sources: frozenset[str], name: st
 def _reported_in_file(results: Mapping[str, TestResult], name: str) -> _Reported:
     ours = {test: result for test, result in results.items() if name in test}
     passes = next((result for test, result in ours.items() if f"{name}_passes" in test), None)
-    return _Reported(next((result for test, result in ours.items() if f"{name}_passes" not in test), None), passes)
+    return next((result for test, result in ours.items() if f"{name}_passes" not in test), None), passes
 
 
 def confirm(canary: Canary, plain: RunReports, run: RunReports, sources: frozenset[str], name: str) -> Canary | None:

@@ -24,7 +24,7 @@ from youbencha.evaluators.validation.task import ValidationConfig, remove_below
 from youbencha.files import read_nofollow
 from youbencha.process import Command, Limits, Redactor
 from youbencha.sandbox.base import Sandbox
-from youbencha.scoring.measures import Reward, coverage_score, parse_coverage, parse_reward
+from youbencha.scoring.measures import Reward, parse_coverage, parse_reward
 from youbencha.scoring.runner_results import TestId
 from youbencha.workspace.trees import TreeFile
 
@@ -247,8 +247,8 @@ class StepRunner:
             if before.get(file) == stamp:
                 continue
             try:
-                score = coverage_score(parse_coverage(read_nofollow(file.tree, file.path, _MAX_COVERAGE_BYTES)))
+                coverage = parse_coverage(read_nofollow(file.tree, file.path, _MAX_COVERAGE_BYTES))
             except OSError:
                 continue
-            if score is not None:
-                yield score
+            if coverage is not None:
+                yield coverage.score
