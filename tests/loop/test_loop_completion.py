@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.loop.completion import Claim, claim_of
+from youbencha.loop.completion import Claim, read_claim
 from youbencha.spec.loop import LoopSpec
 
 
@@ -35,7 +35,7 @@ PLAIN = spec()
     ],
 )
 def test_the_promise_is_the_last_line(text: str) -> None:
-    claim = claim_of(text, (), PLAIN)
+    claim = read_claim(text, (), PLAIN)
     assert (claim.by, claim.done, claim.refusal_reasons("LOOP_COMPLETE")) == ("promise", True, [])
 
 
@@ -58,7 +58,7 @@ def test_the_promise_is_the_last_line(text: str) -> None:
     ],
 )
 def test_the_promise_in_prose_is_none(text: str) -> None:
-    assert claim_of(text, (), PLAIN).by is None
+    assert read_claim(text, (), PLAIN).by is None
 
 
 @pytest.mark.parametrize(
@@ -76,48 +76,48 @@ def test_the_promise_in_prose_is_none(text: str) -> None:
 )
 def test_an_agent_that_nearly_made_the_promise_is_told_so(text: str) -> None:
     """302, 139: a loop that never ends, and nobody knows why."""
-    claim = claim_of(text, (), PLAIN)
+    claim = read_claim(text, (), PLAIN)
     assert (claim.by, claim.done, claim.near) == (None, False, True)
     assert "last line" in claim.refusal_reasons("LOOP_COMPLETE")[0]
 
 
 def test_no_text_at_all() -> None:
-    assert claim_of(None, (), PLAIN) == Claim()
+    assert read_claim(None, (), PLAIN) == Claim()
 
 
 def test_gates_can_decide_without_a_claim() -> None:
     by_gates = spec(complete_by_gates=True, required_events=["build.done"])
-    assert claim_of("Still working.", ["build.done"], by_gates) == Claim(by="gates")
-    assert claim_of("Still working.", [], by_gates).missing_events == ("build.done",)
-    assert claim_of("LOOP_COMPLETE", ["build.done"], by_gates).by == "promise"
+    assert read_claim("Still working.", ["build.done"], by_gates) == Claim(by="gates")
+    assert read_claim("Still working.", [], by_gates).missing_events == ("build.done",)
+    assert read_claim("LOOP_COMPLETE", ["build.done"], by_gates).by == "promise"
 
 
 def test_an_event_completes() -> None:
-    claim = claim_of("Published.", ["build.done", "LOOP_COMPLETE"], PLAIN)
+    claim = read_claim("Published.", ["build.done", "LOOP_COMPLETE"], PLAIN)
     assert (claim.by, claim.done) == ("event", True)
 
 
 def test_a_default_is_not_among_the_agents_own_topics() -> None:
     """187: `hats.after_iteration` keeps it apart, so nothing of it arrives here."""
-    assert claim_of("I did nothing.", (), PLAIN).by is None
+    assert read_claim("I did nothing.", (), PLAIN).by is None
 
 
 def test_an_event_after_the_promise_takes_it_back() -> None:
-    claim = claim_of("", ["LOOP_COMPLETE", "build.task"], PLAIN)
+    claim = read_claim("", ["LOOP_COMPLETE", "build.task"], PLAIN)
     assert (claim.by, claim.done, claim.overtaken_by) == ("event", False, "build.task")
     assert "`build.task` was published after" in claim.refusal_reasons("LOOP_COMPLETE")[0]
 
 
 def test_required_events_must_have_been_published() -> None:
     debug = spec(required_events=["fix.applied", "fix.verified"])
-    early = claim_of("LOOP_COMPLETE", ["fix.verified"], debug)
+    early = read_claim("LOOP_COMPLETE", ["fix.verified"], debug)
     assert (early.done, early.missing_events) == (False, ("fix.applied",))
     assert "fix.applied" in early.refusal_reasons("LOOP_COMPLETE")[0]
-    assert claim_of("LOOP_COMPLETE", ["fix.verified"], debug, seen=["fix.applied"]).done
+    assert read_claim("LOOP_COMPLETE", ["fix.verified"], debug, seen=["fix.applied"]).done
 
 
 def test_open_tasks_are_not_done() -> None:
-    claim = claim_of("LOOP_COMPLETE", (), PLAIN, open_tasks=["Write the tests"])
+    claim = read_claim("LOOP_COMPLETE", (), PLAIN, open_tasks=["Write the tests"])
     assert (claim.done, claim.by) == (False, "promise")
     assert "Write the tests" in claim.refusal_reasons("LOOP_COMPLETE")[0]
 
@@ -126,30 +126,30 @@ def test_open_tasks_are_not_done() -> None:
     ("text", "topics"), [("LOOP_CANCEL", ()), ("x", ("LOOP_CANCEL", "y")), ("LOOP_CANCEL", ("LOOP_COMPLETE",))]
 )
 def test_cancellation_needs_nothing_else(text: str, topics: tuple[str, ...]) -> None:
-    claim = claim_of(text, topics, spec(cancellation_promise="LOOP_CANCEL", required_events=["never"]))
+    claim = read_claim(text, topics, spec(cancellation_promise="LOOP_CANCEL", required_events=["never"]))
     assert (claim.cancelled, claim.done, claim.refusal_reasons("LOOP_COMPLETE")) == (True, False, [])
 
 
 def test_without_a_cancellation_promise_nothing_cancels() -> None:
-    assert not claim_of("", ("",), PLAIN).cancelled
+    assert not read_claim("", ("",), PLAIN).cancelled
 
 
 def test_a_promise_of_ones_own() -> None:
     own = spec(completion_promise="It is done.")
-    assert claim_of("Well.\nIt is done.", (), own).done
-    assert not claim_of("LOOP_COMPLETE", (), own).done
+    assert read_claim("Well.\nIt is done.", (), own).done
+    assert not read_claim("LOOP_COMPLETE", (), own).done
 
 
 def test_a_hat_that_may_not_publish_the_promise_cannot_make_it() -> None:
     hats = {"builder": {"triggers": ["x"], "publishes": ["build.done"]}, "boss": {"publishes": ["LOOP_COMPLETE"]}}
     free, strict = spec(hats=hats), spec(hats=hats, enforce_hat_scope=True)
-    assert claim_of("LOOP_COMPLETE", (), free, hat="builder").done
-    refused = claim_of("LOOP_COMPLETE", (), strict, hat="builder")
+    assert read_claim("LOOP_COMPLETE", (), free, hat="builder").done
+    refused = read_claim("LOOP_COMPLETE", (), strict, hat="builder")
     assert (refused.done, len(refused.refusal_reasons("LOOP_COMPLETE"))) == (False, 1)
-    assert claim_of("LOOP_COMPLETE", (), strict, hat="boss").done
-    assert claim_of("LOOP_COMPLETE", (), strict, hat=None).done
+    assert read_claim("LOOP_COMPLETE", (), strict, hat="boss").done
+    assert read_claim("LOOP_COMPLETE", (), strict, hat=None).done
 
 
 @given(st.text(max_size=200))
 def test_no_text_without_the_promise_claims_anything(text: str) -> None:
-    assert (claim_of(text, (), PLAIN).by is None) or "LOOP_COMPLETE" in text
+    assert (read_claim(text, (), PLAIN).by is None) or "LOOP_COMPLETE" in text

@@ -11,7 +11,7 @@ import pytest
 
 from docker_engine import Engine
 from youbencha.events import EvaluatorFinished, Event
-from youbencha.loop.gates import MOST_CHARACTERS, GateReport, run_gates
+from youbencha.loop.gates import MAX_CHARACTERS, GateReport, run_gates
 from youbencha.loop.plan import find_loop_file, plan_loop
 from youbencha.spec.settings import load_settings
 from youbencha.trial.context import Host
@@ -91,7 +91,7 @@ async def test_a_command_runs_in_the_users_tree(project: Project) -> None:
 async def test_long_output_is_cut_at_its_beginning(project: Project) -> None:
     line = "for i in $(seq 5000); do echo line $i; done; exit 1"
     report = await project.gates(f"gates: [{{name: loud, command: '{line}'}}]")
-    assert len(report.output) < MOST_CHARACTERS + 500
+    assert len(report.output) < MAX_CHARACTERS + 500
     assert "line 5000" in report.output
     assert "line 1\n" not in report.output
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from youbencha.loop.completion import claim_of
+from youbencha.loop.completion import read_claim
 from youbencha.loop.memories import Memories
 from youbencha.loop.notes import read_notes
-from youbencha.loop.prompt import PromptParts, build_prompt, scratchpad_of
+from youbencha.loop.prompt import PromptParts, build_prompt, scratchpad_spec
 from youbencha.spec.loop import LoopSpec
 from youbencha.store.loops import PendingEvent
 
@@ -53,7 +53,7 @@ def test_a_plain_prompt_is_small() -> None:
 def test_the_promise_is_shown_as_it_has_to_be_written_but_the_prompt_itself_makes_none() -> None:
     text = prompt()
     assert "\nLOOP_COMPLETE\n" in text
-    assert claim_of(text, (), LoopSpec()).by is None
+    assert read_claim(text, (), LoopSpec()).by is None
 
 
 def test_a_hat_gets_its_instructions_its_topics_and_who_receives_them() -> None:
@@ -128,8 +128,8 @@ def test_what_agents_wrote_is_bounded() -> None:
 def test_a_hat_can_have_its_own_scratchpad() -> None:
     hats = {**HATS, "builder": {**HATS["builder"], "scratchpad": "notes/builder.md"}}
     own = LoopSpec.model_validate({"hats": hats, "core": {"scratchpad": "notes/all.md"}})
-    assert scratchpad_of(own, "builder").path == "notes/builder.md"
-    assert scratchpad_of(own, "reviewer").path == scratchpad_of(own, None).path == "notes/all.md"
+    assert scratchpad_spec(own, "builder").path == "notes/builder.md"
+    assert scratchpad_spec(own, "reviewer").path == scratchpad_spec(own, None).path == "notes/all.md"
     assert "`notes/builder.md`" in prompt(own, hat="builder")
 
 

@@ -70,13 +70,13 @@ def masked(value: Any, mask: Mask) -> Any:
 
 
 def _masked_mapping(values: Mapping[Any, Any], mask: Mask) -> dict[Any, Any]:
-    found: dict[Any, Any] = {}
+    result: dict[Any, Any] = {}
     for name, value in values.items():
         key = shown = masked(name, mask) if isinstance(name, str) else name
-        while key in found:  # another key was masked in the same way
-            key = f"{shown} ({len(found) + 1})"
-        found[key] = masked(value, mask)
-    return found
+        while key in result:  # another key was masked in the same way
+            key = f"{shown} ({len(result) + 1})"
+        result[key] = masked(value, mask)
+    return result
 
 
 def _masked_model(record: Model, mask: Mask) -> Model:

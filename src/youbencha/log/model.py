@@ -61,7 +61,7 @@ class ErrorRecord(Record):
 class AgentInfo(Record):
     name: str
     version: str
-    """Of the agent's CLI; "unknown" if it does not report it."""
+    """The version of the agent's CLI; "unknown" if it does not report it."""
     adapter_version: Unmasked
 
 

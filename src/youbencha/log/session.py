@@ -153,7 +153,7 @@ class LeftOut(NamedTuple):
     tool_calls: int = 0
     characters: int = 0
     bytes: int = 0
-    """Of an output that was not read as text."""
+    """The size of what is missing in an output that was not read as text."""
 
 
 class SessionRecord(NamedTuple):

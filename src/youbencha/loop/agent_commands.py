@@ -22,7 +22,7 @@ from youbencha.text import iso_time, one_line, table
 
 Options = argparse.Namespace
 _WIDTH = 200
-_MOST_FOUND = 10
+_MAX_HITS = 10
 _CANNOT_RUN = 2
 
 
@@ -40,7 +40,7 @@ class Place:
     project: Path
     events: TopicLog
     loop_id: str | None = None
-    """Of the running loop, to which new tasks belong."""
+    """The id of the running loop, to which new tasks belong."""
     confined: bool = False
     """Called by an agent in a container: it cannot name other files."""
 
@@ -103,7 +103,7 @@ def _overview(arguments: Sequence[str]) -> str:
     words = [word for word in arguments if not word.startswith("-")][:3]  # an agent may send a million words
     while words and not any(name[: len(words)] == tuple(words) for name in COMMANDS):
         words.pop()
-    rows = [(" ".join(("ralph", *name)), each.summary) for name, each in COMMANDS.items()
+    rows = [(" ".join(("ralph", *name)), command.summary) for name, command in COMMANDS.items()
             if name[: len(words)] == tuple(words)]  # fmt: skip
     return "the commands are:\n" + table(("COMMAND", "IT DOES"), rows, width=_WIDTH)
 
@@ -125,7 +125,7 @@ def _emit(options: Options, place: Place) -> str:
 
 
 def _task_add(options: Options, place: Place) -> str:
-    blockers = [each.strip() for each in (options.blocked_by or "").split(",") if each.strip()]
+    blockers = [task_id.strip() for task_id in (options.blocked_by or "").split(",") if task_id.strip()]
     task = TaskList(place.project).add(
         options.title,
         priority=options.priority,
@@ -192,25 +192,25 @@ def _memory_add(options: Options, place: Place) -> str:
 
 
 def _memory_list(options: Options, place: Place) -> str:
-    found = [memory for memory in Memories(place.project).all() if options.type in (None, memory.type)]
-    return _many_memories(found[-options.last :] if options.last else found, options.format)
+    memories = [memory for memory in Memories(place.project).all() if options.type in (None, memory.type)]
+    return _many_memories(memories[-options.last :] if options.last else memories, options.format)
 
 
 def _memory_search(options: Options, place: Place) -> str:
     tags = _tags(options)
     chosen = matching(Memories(place.project).all(), types=[options.type] if options.type else (), tags=tags)
-    found = [memory for memory in chosen if not options.query or memory.has_words(options.query)]
-    shown = found if options.all else found[:_MOST_FOUND]
-    more = f"\n{len(found) - len(shown)} more: --all shows them" if len(shown) < len(found) else ""
+    hits = [memory for memory in chosen if not options.query or memory.has_words(options.query)]
+    shown = hits if options.all else hits[:_MAX_HITS]
+    more = f"\n{len(hits) - len(shown)} more: --all shows them" if len(shown) < len(hits) else ""
     return _many_memories(shown, options.format) + (more if options.format == "table" else "")
 
 
 def _memory_prime(options: Options, place: Place) -> str:
-    kinds = {each.strip() for each in (options.type or "").split(",")} & {*SECTIONS}
-    found = matching(Memories(place.project).all(), types=kinds, tags=_tags(options), recent=options.recent)
+    kinds = {kind.strip() for kind in (options.type or "").split(",")} & {*SECTIONS}
+    memories = matching(Memories(place.project).all(), types=kinds, tags=_tags(options), recent=options.recent)
     if options.format == "markdown":
-        return within_budget(found, options.budget).rstrip()
-    return _many_memories(found, options.format)
+        return within_budget(memories, options.budget).rstrip()
+    return _many_memories(memories, options.format)
 
 
 def _memory_show(options: Options, place: Place) -> str:

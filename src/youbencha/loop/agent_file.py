@@ -14,7 +14,7 @@ from youbencha.locks import wait_for_lock
 
 AGENT_DIRECTORY = ".ralph/agent"
 _LOCK = ".lock"
-_MOST_BYTES = 4 * 1024 * 1024
+_MAX_BYTES = 4 * 1024 * 1024
 _WAIT_S = 10.0
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ T = TypeVar("T")
 def read_agent_file(project: Path, name: str) -> str:
     """Return the text of a file in `.ralph/agent`; empty if there is none."""
     try:
-        return read_nofollow(project, f"{AGENT_DIRECTORY}/{name}", _MOST_BYTES).decode("utf-8", "replace")
+        return read_nofollow(project, f"{AGENT_DIRECTORY}/{name}", _MAX_BYTES).decode("utf-8", "replace")
     except FileNotFoundError:
         return ""
     except OSError as error:
@@ -41,8 +41,8 @@ def change_agent_file(project: Path, name: str, change: Callable[[str], tuple[st
                     raise YouBenchaError("AGENT_FILE_BUSY", message, hint="Try again.")
                 text, result = change(read_agent_file(project, name))
                 data = text.encode("utf-8", "replace")
-                if len(data) > _MOST_BYTES:
-                    message = f"{AGENT_DIRECTORY}/{name} would be larger than {_MOST_BYTES:,} bytes."
+                if len(data) > _MAX_BYTES:
+                    message = f"{AGENT_DIRECTORY}/{name} would be larger than {_MAX_BYTES:,} bytes."
                     raise YouBenchaError("AGENT_FILE_FULL", message, hint="Remove what is no longer needed from it.")
                 directory.replace(name, data)
                 return result

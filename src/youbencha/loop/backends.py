@@ -61,7 +61,7 @@ class BackendKind(NamedTuple):
     """On PATH."""
     agent_type: str = _COMMAND
     args: tuple[str, ...] = ()
-    """Of a program over the `command` adapter, before the user's own."""
+    """The arguments of a program over the `command` adapter, before the user's own."""
     prompt: tuple[str, ...] = ()
     """The last arguments of such a program, if the prompt is not simply the last one."""
     model_flag: str | None = None
@@ -207,14 +207,14 @@ def known_backend(name: str) -> BackendKind:
     raise YouBenchaError(BACKEND_UNKNOWN, f"There is no backend called {name!r}.", hint=hint)
 
 
-def adapter_of(name: str) -> str | None:
+def adapter_name(name: str) -> str | None:
     """The adapter's name for a backend; None if the backend is unknown."""
     return _COMMAND if name == CUSTOM else BACKENDS[name].agent_type if name in BACKENDS else None
 
 
 def is_program(name: str) -> bool:
     """Whether this backend is a program over the `command` adapter: in a container, one of the image."""
-    return adapter_of(name) == _COMMAND
+    return adapter_name(name) == _COMMAND
 
 
 def _custom(request: _Request, *, check_installed: bool) -> Backend:

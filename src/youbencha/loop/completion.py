@@ -27,7 +27,7 @@ class Claim:
     cancelled: bool = False
     """It gives up."""
     missing_events: tuple[str, ...] = ()
-    """Of `required_events`: they were not published so far."""
+    """Those of `required_events` that have not been published so far."""
     open_tasks: tuple[str, ...] = ()
     """Tasks that are neither closed nor failed."""
     wrong_hat: str | None = None
@@ -60,7 +60,7 @@ class Claim:
         return reasons
 
 
-def claim_of(
+def read_claim(
     last_text: str | None,
     topics: Sequence[str],
     spec: LoopSpec,

@@ -26,8 +26,8 @@ _SCRIPT_NAME = "ralph"
 _POLL_S = 0.02
 _RECENT_NS = 2_000_000_000
 _MAX_NAMES = 1000
-_MOST_REQUEST = 256 * 1024
-_MOST_ANSWER = 1024 * 1024
+_MAX_REQUEST = 256 * 1024
+_MAX_ANSWER = 1024 * 1024
 _REQUEST = re.compile(r"([0-9a-f]{16})\.request")
 
 _SCRIPT = f"""\
@@ -107,13 +107,13 @@ class ContainerTools:
                         self._answer(directory, name, found[1])
 
     def _answer(self, directory: NoFollowDirectory, name: str, request_id: str) -> None:
-        done = _answered(directory.take(name, _MOST_REQUEST + 1), self._place)
-        text = done.text.encode("utf-8", "replace")[:_MOST_ANSWER]
+        done = _answered(directory.take(name, _MAX_REQUEST + 1), self._place)
+        text = done.text.encode("utf-8", "replace")[:_MAX_ANSWER]
         directory.replace(f"{request_id}.answer", b"%d\n%b\n" % (done.code, text))
 
 
 def _answered(request: bytes, place: Place) -> Answer:
-    if len(request) > _MOST_REQUEST:
-        return Answer(f"error the arguments are longer than {_MOST_REQUEST:,} bytes", 2)
+    if len(request) > _MAX_REQUEST:
+        return Answer(f"error the arguments are longer than {_MAX_REQUEST:,} bytes", 2)
     arguments = request.removesuffix(b"\0").decode("utf-8", "replace").split("\0")
     return answer(arguments, place)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from youbencha.trial.gateway_session import TrialGateway
     from youbencha.workspace import Changes, RunDirectory
 
-MOST_CHARACTERS = 4_000
-"""Of what one gate printed, in the next prompt: the end of it, where summaries are."""
+MAX_CHARACTERS = 4_000
+"""The end of what one gate printed, where summaries are, for the next prompt."""
 
 
 class GateReport(NamedTuple):
@@ -121,7 +121,7 @@ async def run_gates(
     results = await evaluate_all(
         plan.gates, context, gateway=gateway, max_concurrent=plan.max_concurrent, on_result=on_result
     )
-    return report_of(plan.spec.gates, results)
+    return make_report(plan.spec.gates, results)
 
 
 async def _changes(plan: LoopPlan, directory: RunDirectory, artifacts_dir: Path, since: str | None) -> Changes | None:
@@ -139,7 +139,7 @@ async def _changes(plan: LoopPlan, directory: RunDirectory, artifacts_dir: Path,
         remove_tree(git_dir)
 
 
-def report_of(gates: Sequence[GateSpec], results: Sequence[EvaluationResult]) -> GateReport:
+def make_report(gates: Sequence[GateSpec], results: Sequence[EvaluationResult]) -> GateReport:
     records = [
         GateRecord(name=gate.name, status=result.status, message=result.message)
         for gate, result in zip(gates, results, strict=True)
@@ -159,9 +159,9 @@ def _explained(gate: GateSpec, result: EvaluationResult) -> Iterator[str]:
     yield result.message
     if gate.on_fail is not None:
         yield gate.on_fail
-    for each in result.assertions:
-        if not each.passed and each.message and each.message not in result.message:
-            yield f"- {each.name}: {each.message}"
+    for assertion in result.assertions:
+        if not assertion.passed and assertion.message and assertion.message not in result.message:
+            yield f"- {assertion.name}: {assertion.message}"
     printed = str(result.metrics.get("output_tail") or "").strip()
     if printed:
-        yield f"```\n{printed[-MOST_CHARACTERS:]}\n```"
+        yield f"```\n{printed[-MAX_CHARACTERS:]}\n```"

@@ -57,7 +57,7 @@ def next_turn(spec: LoopSpec, pending: Sequence[PendingEvent], activations: Mapp
     An event that several hats receive is given to each of them, one after the other.
     """
     counts = dict(activations)
-    deliveries = [each for event in pending for each in _deliveries(spec, event)]
+    deliveries = [delivery for event in pending for delivery in _deliveries(spec, event)]
     published: list[PendingEvent] = []
     while (hat := next((event.hat for event in deliveries if event.hat), None)) and _is_exhausted(spec, hat, counts):
         lost = [event.topic for event in deliveries if event.hat == hat]
@@ -108,7 +108,11 @@ def matches(pattern: str, topic: str) -> bool:
 
 def receivers(hats: Mapping[str, HatSpec], topic: str) -> tuple[str, ...]:
     """Return the hats that a topic triggers. One that only has the trigger `*` receives what no other does."""
-    named = [name for name, hat in hats.items() if any(each != "*" and matches(each, topic) for each in hat.triggers)]
+    named = [
+        name
+        for name, hat in hats.items()
+        if any(trigger != "*" and matches(trigger, topic) for trigger in hat.triggers)
+    ]
     return tuple(named or (name for name, hat in hats.items() if "*" in hat.triggers))
 
 

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 ITERATION_VARIABLE = "RALPH_ITERATION"
 _MAX_TEXT = 200_000
 _LAST_LINES = 3
-"""Of a failed program, in which it may say that a usage limit was reached."""
+"""The last lines of a failed program, in which it may say that a usage limit was reached."""
 
 
 _BY_WATCH: dict[EndKind, tuple[IterationOutcome, LoopOutcome | None]] = {
@@ -361,7 +361,8 @@ def last_text(result: AgentExecutionResult) -> str:
     final = result.session.facts.result
     if final is not None and final.text:
         return final.text
-    texts = (each.content for each in reversed(result.session.messages) if each.role == "assistant" and not each.parent)
+    messages = reversed(result.session.messages)
+    texts = (said.content for said in messages if said.role == "assistant" and not said.parent)
     return next(texts, "")
 
 
@@ -396,5 +397,5 @@ def _classify_by_text(failed: IterationResult) -> IterationResult:
 
 
 def _reset_in(error: ErrorRecord | None) -> float | None:
-    found = (error.context or {}).get("resets_at") if error else None
-    return datetime.fromisoformat(found).timestamp() if isinstance(found, str) else None
+    resets_at = (error.context or {}).get("resets_at") if error else None
+    return datetime.fromisoformat(resets_at).timestamp() if isinstance(resets_at, str) else None

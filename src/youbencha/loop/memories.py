@@ -25,11 +25,11 @@ SECTIONS: dict[MemoryType, str] = {
     "fix": "Fixes",
     "context": "Context",
 }
-_TYPES = {section: each for each, section in SECTIONS.items()}
+_TYPES = {section: kind for kind, section in SECTIONS.items()}
 _CHARS_PER_TOKEN = 4
-_MOST_CONTENT = 10_000
-_MOST_TAGS = 20
-_MOST_DAYS = 36_500
+_MAX_CONTENT = 10_000
+_MAX_TAGS = 20
+_MAX_DAYS = 36_500
 _SECTION = re.compile(r"## (Patterns|Decisions|Fixes|Context)\b")
 _ID = re.compile(r"### (mem-\d+-[0-9a-f]{4})\b")
 _METADATA = re.compile(r"<!-- tags: ([^|]*) \| created: (\d{4}-\d{2}-\d{2}) -->")
@@ -74,8 +74,8 @@ class Memories:
         new = Memory(
             id="",
             type=kind,
-            content=content[:_MOST_CONTENT],
-            tags=tuple(filter(None, (_as_tag(tag) for tag in tags)))[:_MOST_TAGS],
+            content=content[:_MAX_CONTENT],
+            tags=tuple(filter(None, (_as_tag(tag) for tag in tags)))[:_MAX_TAGS],
             created=iso_time(time.time())[:10],
         )
 
@@ -108,7 +108,7 @@ def matching(
     memories: Iterable[Memory], *, types: Collection[str] = (), tags: Collection[str] = (), recent: int = 0
 ) -> list[Memory]:
     """The memories of these types, with one of these tags, of the last `recent` days; 0: of any age."""
-    oldest = iso_time(time.time() - min(recent, _MOST_DAYS) * 86_400)[:10] if recent else ""
+    oldest = iso_time(time.time() - min(recent, _MAX_DAYS) * 86_400)[:10] if recent else ""
     return [
         memory
         for memory in memories
@@ -152,15 +152,15 @@ def _removed(text: str, memory_id: str) -> str:
     kept, inside = [], False
     for line in text.splitlines(keepends=True):
         if line.startswith("#"):
-            found = _ID.match(line)
-            inside = found is not None and found[1] == memory_id
+            match = _ID.match(line)
+            inside = match is not None and match[1] == memory_id
         if not inside:
             kept.append(line)
     return "".join(kept)
 
 
 def _found(memories: Iterable[Memory], memory_id: str) -> Memory:
-    memory = next((each for each in memories if each.id == memory_id), None)
+    memory = next((memory for memory in memories if memory.id == memory_id), None)
     if memory is None:
         message = f"There is no memory {json_lines.excerpt(memory_id)}."
         raise YouBenchaError("MEMORY_NOT_FOUND", message, hint="`ralph tools memory list` shows all of them.")
@@ -182,6 +182,6 @@ def _parsed(text: str) -> tuple[Memory, ...]:
         metadata = (_METADATA.search(line) for line in lines if not line.startswith(">"))
         written, created = next((found.groups() for found in metadata if found), ("", ""))
         tags = tuple(filter(None, (_as_tag(tag) for tag in written.split(","))))
-        whole = clean_text("\n".join(content))[:_MOST_CONTENT]
+        whole = clean_text("\n".join(content))[:_MAX_CONTENT]
         memories.append(Memory(heading[1], kind, whole, tags, created))
     return tuple(memories)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from youbencha.errors import YouBenchaError
 from youbencha.files import open_nofollow
 from youbencha.loop.memories import Memories, matching, within_budget
-from youbencha.loop.prompt import MOST_SCRATCHPAD, scratchpad_of
+from youbencha.loop.prompt import MAX_SCRATCHPAD, scratchpad_spec
 from youbencha.loop.tasks import TaskList, by_importance, task_lines
 
 if TYPE_CHECKING:
@@ -57,14 +57,14 @@ def read_notes(spec: LoopSpec, project: Path, loop_id: str, hat: str | None) -> 
 
 def _scratchpad(spec: LoopSpec, project: Path, hat: str | None, problems: list[str]) -> str:
     """The end of the scratchpad."""
-    config = scratchpad_of(spec, hat)
+    config = scratchpad_spec(spec, hat)
     if not config.enabled:
         return ""
     try:
         with open_nofollow(project, config.path) as file:
             end = file.seek(0, 2)
-            file.seek(max(0, end - MOST_SCRATCHPAD * _BYTES_PER_CHARACTER))
-            return file.read(MOST_SCRATCHPAD * _BYTES_PER_CHARACTER).decode("utf-8", "replace")
+            file.seek(max(0, end - MAX_SCRATCHPAD * _BYTES_PER_CHARACTER))
+            return file.read(MAX_SCRATCHPAD * _BYTES_PER_CHARACTER).decode("utf-8", "replace")
     except FileNotFoundError:
         return ""
     except OSError as error:

@@ -19,7 +19,7 @@ from youbencha.loop.backends import (
     BACKEND_UNKNOWN,
     CUSTOM,
     Backend,
-    adapter_of,
+    adapter_name,
     choose_backend,
     is_program,
 )
@@ -110,7 +110,7 @@ class LoopPlan:
     detected: bool
     """Whether `auto` chose the backend."""
     hat_backends: Mapping[str, Backend]
-    """Of the hats that have their own."""
+    """The backends of hats that have their own."""
     escalation: tuple[Backend | None, ...]
     """The backend of each step; None: stop for a person."""
     gates: tuple[NamedEvaluator, ...]
@@ -146,11 +146,11 @@ def find_loop_file(
 
     None if there is no file, no hats and no settings.
     """
-    found = given or next((directory / name for name in CONFIG_NAMES if (directory / name).is_file()), None)
-    if found is None and hats is None and not settings:
+    path = given or next((directory / name for name in CONFIG_NAMES if (directory / name).is_file()), None)
+    if path is None and hats is None and not settings:
         return None
     collection = read_hats(hats, directory) if hats is not None else None
-    return load_loop_file(found, directory=directory, hats=collection, settings=settings)
+    return load_loop_file(path, directory=directory, hats=collection, settings=settings)
 
 
 def plan_loop(
@@ -170,7 +170,7 @@ def plan_loop(
     planner = _BackendPlanner(spec, file, host, config_dir, sandbox, overrides)
     main = planner.main()
     hat_backends = {name: planner.of_hat(name, hat) for name, hat in spec.hats.items() if _has_own_backend(hat)}
-    escalation = tuple(planner.of_step(*each) for each in enumerate(spec.event_loop.escalation))
+    escalation = tuple(planner.of_step(index, step) for index, step in enumerate(spec.event_loop.escalation))
     if sandbox.type == "local":
         for backend in filter(None, (main, *hat_backends.values(), *escalation)):
             _check_program(backend, config_dir, directory)
@@ -199,7 +199,7 @@ def check_loop(file: LoopFile, host: Host, *, env: Mapping[str, str] | None = No
     `env` is the harness's environment, if references to it are checked.
     """
     name = file.spec.cli.backend
-    judge = adapter_of("claude" if name == AUTO else name)
+    judge = adapter_name("claude" if name == AUTO else name)
     problems = gate_problems(file, env, judge)
     sandbox = merged_sandbox(file.spec.sandbox, host.settings.settings.sandbox)
     planner = _BackendPlanner(file.spec, file, host, file.directory, sandbox, LoopOverrides(), here=False)
@@ -216,7 +216,7 @@ def has_prompt(file: LoopFile | None, directory: Path, overrides: LoopOverrides)
     """Whether the options, the configuration or the default file say what to do."""
     spec = (file.spec if file else LoopSpec()).event_loop
     given = (overrides.prompt, overrides.prompt_file, spec.prompt, spec.prompt_file)
-    return any(each is not None for each in given) or (directory / DEFAULT_PROMPT_FILE).exists()
+    return any(source is not None for source in given) or (directory / DEFAULT_PROMPT_FILE).exists()
 
 
 def read_objective(spec: LoopSpec, directory: Path, overrides: LoopOverrides) -> tuple[str, Path | None]:
@@ -274,7 +274,7 @@ def _check_program(backend: Backend, config_dir: Path, directory: Path) -> None:
         return
     command = backend.config["command"]
     program = Path(command[0] if isinstance(command, list) else shlex.split(command)[0]).expanduser()
-    if program.name != str(program) and not any((each / program).is_file() for each in (config_dir, directory)):
+    if program.name != str(program) and not any((parent / program).is_file() for parent in (config_dir, directory)):
         message = f"The backend `custom` is not installed: there is no {config_dir / program}."
         raise YouBenchaError(BACKEND_NOT_INSTALLED, message, hint="Correct the command in ralph.yml.")
 

@@ -39,7 +39,7 @@ def read_hats(source: str, directory: Path) -> Document:
     """Read a collection of hats: `builtin:NAME`, or a file."""
     if source.startswith(BUILTIN):
         name = source.removeprefix(BUILTIN)
-        collections = tuple(each for each in PRESETS if each not in _WITHOUT_HATS)
+        collections = tuple(name for name in PRESETS if name not in _WITHOUT_HATS)
         if name not in collections:
             raise _unknown_preset(name, collections)
         return parse_document(preset_text(name), code=CODE, what=WHAT, file=Path(source))

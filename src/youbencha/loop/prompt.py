@@ -12,15 +12,15 @@ from youbencha.spec.loop import HatSpec, LoopSpec, ScratchpadSpec
 from youbencha.store.loops import PendingEvent
 from youbencha.text import plural, shorten
 
-MOST_SCRATCHPAD = 16_000
-MOST_GATE_OUTPUT = 8_000
-_MOST_PAYLOAD = 4_000
-_MOST_PAYLOADS = 30_000
-_MOST_EVENTS = 30
-_MOST_GUIDANCE = 20_000
-_MOST_MEMORIES = 60_000
+MAX_SCRATCHPAD = 16_000
+MAX_GATE_OUTPUT = 8_000
+_MAX_PAYLOAD = 4_000
+_MAX_PAYLOADS = 30_000
+_MAX_EVENTS = 30
+_MAX_GUIDANCE = 20_000
+_MAX_MEMORIES = 60_000
 """However large the budget is."""
-_MOST_TASKS = 30
+_MAX_TASKS = 30
 _BACKTICKS = re.compile("`{3,}")
 
 
@@ -34,7 +34,7 @@ class PromptParts:
     hat: str | None = None
     events: Sequence[PendingEvent] = ()
     guidance: Sequence[str] = ()
-    """Of a person."""
+    """What a person wrote."""
     refusal: str | None = None
     """Why the last claim of completion was not accepted."""
     gate_output: str | None = None
@@ -56,9 +56,9 @@ def build_prompt(parts: PromptParts) -> str:
         ("Events", _events(parts.events)),
         ("Not accepted as done", _refusal(parts)),
         ("The last iteration failed", _quoted(parts.failure, 2_000) if parts.failure else ""),
-        ("Open tasks", "\n".join(parts.tasks[:_MOST_TASKS])),
-        ("Memories", _quoted(parts.memories, _MOST_MEMORIES) if parts.memories.strip() else ""),
-        ("Scratchpad", _quoted(parts.scratchpad, MOST_SCRATCHPAD, end=True) if parts.scratchpad.strip() else ""),
+        ("Open tasks", "\n".join(parts.tasks[:_MAX_TASKS])),
+        ("Memories", _quoted(parts.memories, _MAX_MEMORIES) if parts.memories.strip() else ""),
+        ("Scratchpad", _quoted(parts.scratchpad, MAX_SCRATCHPAD, end=True) if parts.scratchpad.strip() else ""),
         ("Rules", "\n".join(f"- {line}" for line in _rules(parts))),
         ("How to end", _ending(parts)),
     ]
@@ -66,7 +66,7 @@ def build_prompt(parts: PromptParts) -> str:
     return prompt.replace("\0", "\N{SYMBOL FOR NULL}")  # which no argument of a program can hold
 
 
-def scratchpad_of(spec: LoopSpec, hat: str | None) -> ScratchpadSpec:
+def scratchpad_spec(spec: LoopSpec, hat: str | None) -> ScratchpadSpec:
     """Return the scratchpad of a hat, or the common one."""
     own = spec.hats[hat].scratchpad if hat is not None else None
     return own or spec.core.scratchpad
@@ -80,7 +80,7 @@ def _title(parts: PromptParts) -> str:
 
 def _guidance(messages: Sequence[str]) -> str:
     text = "\n".join(f"- {message.strip()}" for message in messages)
-    return f"Follow this first:\n\n{shorten(text, _MOST_GUIDANCE)}" if text else ""
+    return f"Follow this first:\n\n{shorten(text, _MAX_GUIDANCE)}" if text else ""
 
 
 def _role(parts: PromptParts) -> str:
@@ -94,7 +94,7 @@ def _role(parts: PromptParts) -> str:
             f" or end the work as described below. The roles:\n\n{team}"
         )
     hat = hats[parts.hat]
-    texts = [hat.description.strip(), hat.instructions.strip(), *(each.strip() for each in hat.extra_instructions)]
+    texts = [hat.description.strip(), hat.instructions.strip(), *(text.strip() for text in hat.extra_instructions)]
     texts += _meanings(parts)
     if hat.publishes:
         texts.append("You can publish:\n\n" + "\n".join(_publishable(parts.spec, hat)))
@@ -136,13 +136,11 @@ def _events(events: Sequence[PendingEvent]) -> str:
     """The newest, if there are too many: the older ones led to them."""
     if not events:
         return ""
-    lengths = accumulate(
-        min(len(event.payload.encode("utf-8", "replace")), _MOST_PAYLOAD) for event in reversed(events)
-    )
-    fitting = sum(1 for length in islice(lengths, _MOST_EVENTS) if length <= _MOST_PAYLOADS)
+    lengths = accumulate(min(len(event.payload.encode("utf-8", "replace")), _MAX_PAYLOAD) for event in reversed(events))
+    fitting = sum(1 for length in islice(lengths, _MAX_EVENTS) if length <= _MAX_PAYLOADS)
     shown = events[-fitting:]
     left_out = [f"({plural(len(events) - len(shown), 'older event')} left out)"] if len(shown) < len(events) else []
-    lines = [f"- `{event.topic}`" + (f"\n\n{_quoted(event.payload, _MOST_PAYLOAD)}\n" if event.payload else "")
+    lines = [f"- `{event.topic}`" + (f"\n\n{_quoted(event.payload, _MAX_PAYLOAD)}\n" if event.payload else "")
              for event in shown]  # fmt: skip
     return "\n".join(["What was published, mostly by earlier iterations:\n", *left_out, *lines]).rstrip()
 
@@ -150,7 +148,7 @@ def _events(events: Sequence[PendingEvent]) -> str:
 def _refusal(parts: PromptParts) -> str:
     texts = [parts.refusal or ""]
     if parts.gate_output:
-        shown = _quoted(parts.gate_output, MOST_GATE_OUTPUT, end=True)
+        shown = _quoted(parts.gate_output, MAX_GATE_OUTPUT, end=True)
         texts.append(f"These checks must pass before the work counts as done. Fix what they found:\n\n{shown}")
     return "\n\n".join(filter(None, texts))
 
@@ -163,7 +161,7 @@ def _rules(parts: PromptParts) -> Iterator[str]:
     )
     if spec.core.specs_dir is not None:
         yield f"Specifications are in `{spec.core.specs_dir}`, if there are any."
-    scratchpad = scratchpad_of(spec, parts.hat)
+    scratchpad = scratchpad_spec(spec, parts.hat)
     if scratchpad.enabled:
         yield f"Write what the next iteration has to know to the end of `{scratchpad.path}`."
     if spec.tasks.enabled and (spec.hats or parts.tasks):
@@ -205,5 +203,5 @@ def _quoted(text: str, most: int, *, end: bool = False) -> str:
     if len(data) > most:
         kept = (data[-most:] if end else data[:most]).decode("utf-8", "ignore")
         text = f"… (cut)\n{kept}" if end else f"{kept}\n… (cut)"
-    fence = "`" * max((len(found) + 1 for found in _BACKTICKS.findall(text)), default=3)
+    fence = "`" * max((len(run) + 1 for run in _BACKTICKS.findall(text)), default=3)
     return f"{fence}text\n{text}\n{fence}"

@@ -18,8 +18,8 @@ from youbencha.loop.directory import LoopDirectory
 from youbencha.store.layout import RECORDING_FILE
 from youbencha.transcript.recording import TYPE_NAMES, RecordingReader
 
-LONGEST_PAUSE_S = 5.0
-"""Of the recording: a loop may wait for hours."""
+MAX_PAUSE_S = 5.0
+"""Longer pauses of the recording are shortened: a loop may wait for hours."""
 
 _STEP_S = 0.05
 """Between the messages of an agent that have no time."""
@@ -98,7 +98,7 @@ class Player:
         self._next_at = event.at
         pause_s = 0.0
         if self._speed is not None and not self._seeking and self._at:
-            pause_s = min(max(event.at - self._at, 0.0), LONGEST_PAUSE_S) / self._speed
+            pause_s = min(max(event.at - self._at, 0.0), MAX_PAUSE_S) / self._speed
         await self._wait(pause_s)
         self._at, self._reached = event.at, time.monotonic()
         if isinstance(event, IterationStarted) and event.iteration >= self._first_iteration:

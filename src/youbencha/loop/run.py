@@ -25,7 +25,7 @@ from youbencha.events import (
     WarningRaised,
 )
 from youbencha.gateway.ledger import read_ledger
-from youbencha.loop.completion import Claim, claim_of
+from youbencha.loop.completion import Claim, read_claim
 from youbencha.loop.control import STOPPED, LoopClock, LoopControl, wait
 from youbencha.loop.decisions import (
     Continue,
@@ -46,7 +46,7 @@ from youbencha.loop.iteration import IterationRunner, open_runner
 from youbencha.loop.notes import Notes, read_notes
 from youbencha.loop.prompt import PromptParts, build_prompt
 from youbencha.loop.summary import total_usage, write_summary
-from youbencha.loop.topics import MOST_LINE, TopicLog
+from youbencha.loop.topics import MAX_LINE, TopicLog
 from youbencha.process import Redactor
 from youbencha.store.layout import LEDGER_FILE
 from youbencha.store.loops import EXIT_CODES, IterationRecord, LoopHistory, LoopState
@@ -95,7 +95,7 @@ def resume(directory: LoopDirectory, history: LoopHistory, plan: LoopPlan) -> Lo
     If the loop had ended, its failures are forgotten: the user wants another attempt. Its limits hold.
     """
     state, records = history
-    if state.last is not None and all(each.iteration != state.last.iteration for each in records):
+    if state.last is not None and all(record.iteration != state.last.iteration for record in records):
         directory.append(state.last)  # the harness died between the state and the journal
         records = (*records, state.last)
     if state.running is not None:
@@ -312,24 +312,24 @@ class _Loop:
     def _claim(self, text: str, published: Published, notes: Notes, turn: NextTurn) -> Claim:
         topics = [event.topic for event in published.accepted]
         seen, open_tasks = self.state.seen_topics, notes.open_tasks
-        return claim_of(text, topics, self.plan.spec, seen, hat=turn.hat, open_tasks=open_tasks)
+        return read_claim(text, topics, self.plan.spec, seen, hat=turn.hat, open_tasks=open_tasks)
 
     def _read_topics(self, turn: NextTurn) -> Published:
         """Read what the agent has published; what is malformed is a warning."""
         try:
-            found = self.topics.read_new(self.state.events_offset)
+            new = self.topics.read_new(self.state.events_offset)
             end = self.topics.size()
         except OSError as error:
             self._warn("EVENTS_UNREADABLE", f"the events file {error.strerror}")
             return after_iteration(self.plan.spec, turn.hat, ())
-        too_many = end - found.offset > MOST_LINE  # what an agent publishes later must not wait for all of them
-        self.state = self.state.model_copy(update={"events_offset": end if too_many else found.offset})
+        too_many = end - new.offset > MAX_LINE  # what an agent publishes later must not wait for all of them
+        self.state = self.state.model_copy(update={"events_offset": end if too_many else new.offset})
         if too_many:
-            self._warn("EVENTS_LEFT_OUT", f"too many events: {end - found.offset:,} bytes of them were not read")
-        for line in found.malformed:
+            self._warn("EVENTS_LEFT_OUT", f"too many events: {end - new.offset:,} bytes of them were not read")
+        for line in new.malformed:
             self._warn("EVENT_MALFORMED", self.redactor.text(f"{line.problem}: {line.text}"))
         mask = self.redactor.text
-        events = [replace(event, topic=mask(event.topic), payload=mask(event.payload)) for event in found.events]
+        events = [replace(event, topic=mask(event.topic), payload=mask(event.payload)) for event in new.events]
         published = after_iteration(self.plan.spec, turn.hat, events)
         for event in published.accepted:
             self.on_event(TopicPublished(topic=event.topic, payload=event.payload, source="agent"))
@@ -433,11 +433,11 @@ class _Loop:
     def _read_guidance(self) -> None:
         """Read the guidance that was given with `ralph guide` in another shell."""
         try:
-            found = self.directory.guidance.read_new(self.state.guidance_offset)
+            new = self.directory.guidance.read_new(self.state.guidance_offset)
         except OSError:  # an agent has put something else in its place
             return
-        self.state = self.state.model_copy(update={"guidance_offset": found.offset})
-        for event in found.events:
+        self.state = self.state.model_copy(update={"guidance_offset": new.offset})
+        for event in new.events:
             self.control.guide(self.redactor.text(event.payload))
 
     def on_guidance(self, text: str) -> None:

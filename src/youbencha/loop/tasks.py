@@ -19,9 +19,9 @@ TaskStatus = Literal["open", "in_progress", "closed", "failed"]
 STATUSES: tuple[TaskStatus, ...] = get_args(TaskStatus)
 _ENDED = ("closed", "failed")
 _LOWEST_PRIORITY = 5
-_MOST_TITLE = 500
-_MOST_DESCRIPTION = 10_000
-_MOST_TASKS = 5_000
+_MAX_TITLE = 500
+_MAX_DESCRIPTION = 10_000
+_MAX_TASKS = 5_000
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,11 @@ class TaskList:
         """Add a task. If one has this key already, update its title, priority and texts instead."""
         task = Task(
             id="",
-            title=one_line(title, _MOST_TITLE),
+            title=one_line(title, _MAX_TITLE),
             priority=min(max(priority, 1), _LOWEST_PRIORITY),
             blocked_by=tuple(blocked_by),
             created=iso_time(time.time()),
-            description=description and clean_text(description)[:_MOST_DESCRIPTION],
+            description=description and clean_text(description)[:_MAX_DESCRIPTION],
             key=key,
             loop_id=loop_id,
         )
@@ -108,8 +108,8 @@ class TaskList:
 
     def _change(self, change: Callable[[list[Task]], Task]) -> Task:
         def changed(text: str) -> tuple[str, Task]:
-            found, others = _parsed(text)
-            tasks = list(found)
+            parsed, others = _parsed(text)
+            tasks = list(parsed)
             result = change(tasks)
             return "".join(f"{line}\n" for line in (*others, *(json_lines.dumps(t.to_record()) for t in tasks))), result
 
@@ -130,7 +130,7 @@ def by_importance(tasks: Iterable[Task]) -> list[Task]:
 
 def task_lines(waiting: Iterable[Task], tasks: Sequence[Task]) -> tuple[str, ...]:
     """Describe the tasks that wait, one line each, for a prompt. `tasks` are all that there are."""
-    ready = {each.id for each in ready_tasks(tasks)}
+    ready = {task.id for task in ready_tasks(tasks)}
 
     def line(task: Task) -> str:
         state = "in progress" if task.status == "in_progress" else "ready" if task.id in ready else "blocked"
@@ -140,13 +140,11 @@ def task_lines(waiting: Iterable[Task], tasks: Sequence[Task]) -> tuple[str, ...
 
 
 def _added(tasks: list[Task], task: Task) -> Task:
-    old = next((each for each in tasks if task.key is not None and each.key == task.key), None)
+    old = next((known for known in tasks if task.key is not None and known.key == task.key), None)
     if old is None:
-        if len(tasks) >= _MOST_TASKS:
-            raise YouBenchaError(
-                "TOO_MANY_TASKS", f"There are {_MOST_TASKS:,} tasks already.", hint="Close some first."
-            )
-        tasks.append(replace(task, id=new_id("task", {each.id for each in tasks})))
+        if len(tasks) >= _MAX_TASKS:
+            raise YouBenchaError("TOO_MANY_TASKS", f"There are {_MAX_TASKS:,} tasks already.", hint="Close some first.")
+        tasks.append(replace(task, id=new_id("task", {known.id for known in tasks})))
         return tasks[-1]
     new = replace(
         old,
@@ -160,7 +158,7 @@ def _added(tasks: list[Task], task: Task) -> Task:
 
 
 def _found(tasks: Iterable[Task], task_id: str) -> Task:
-    task = next((each for each in tasks if each.id == task_id), None)
+    task = next((task for task in tasks if task.id == task_id), None)
     if task is None:
         message = f"There is no task {json_lines.excerpt(task_id)}."
         raise YouBenchaError("TASK_NOT_FOUND", message, hint="`ralph tools task list --all` shows all of them.")
@@ -173,7 +171,7 @@ def _parsed(text: str) -> tuple[tuple[Task, ...], tuple[str, ...]]:
     others: list[str] = []
     for line in text.split("\n"):
         task = _task(json_lines.as_mapping(json_lines.loads_lossy(line.encode("utf-8", "replace"))))
-        if task is not None and task.id not in tasks and len(tasks) < _MOST_TASKS:
+        if task is not None and task.id not in tasks and len(tasks) < _MAX_TASKS:
             tasks[task.id] = task
         elif line.strip():
             others.append(line)
@@ -190,7 +188,7 @@ def _task(record: json_lines.Record) -> Task | None:
     }
     return Task(
         id=one_line(task_id, 100),
-        title=one_line(title, _MOST_TITLE),
+        title=one_line(title, _MAX_TITLE),
         status=status,
         priority=priority,
         blocked_by=json_lines.as_strs(record.get("blocked_by")),

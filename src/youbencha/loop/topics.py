@@ -23,9 +23,9 @@ CURRENT_EVENTS = f"{RALPH_DIR}/current-events"
 DEFAULT_EVENTS = f"{RALPH_DIR}/events.jsonl"
 
 MAX_PAYLOAD = 20_000
-MOST_LINE = 256 * 1024
-_MOST_READ = 16 * 1024 * 1024
-_MOST_EVENTS = 1000
+MAX_LINE = 256 * 1024
+_MAX_READ = 16 * 1024 * 1024
+_MAX_EVENTS = 1000
 _TOPIC = re.compile(r"[^\s\0-\x1f\x7f]{1,200}")
 _CUT = " … (cut)"
 
@@ -87,14 +87,14 @@ class TopicLog:
                 cut = os.fstat(file.fileno()).st_size < offset
                 start = 0 if cut else offset
                 file.seek(start)
-                data = file.read(_MOST_READ)
+                data = file.read(_MAX_READ)
         except FileNotFoundError:
             return NewEvents((), offset, ())
-        found = _parsed(data, start)
+        parsed = _parsed(data, start)
         if not cut:
-            return found
+            return parsed
         note = MalformedLine("", "the events file became shorter: it is read from its start")
-        return found._replace(malformed=(note, *found.malformed))
+        return parsed._replace(malformed=(note, *parsed.malformed))
 
     def read_all(self) -> tuple[list[TopicEvent], list[MalformedLine]]:
         """Read the whole file, piece by piece."""
@@ -120,10 +120,10 @@ def _parsed(data: bytes, offset: int) -> NewEvents:
     events: list[TopicEvent] = []
     malformed: list[MalformedLine] = []
     for line in _lines(data):
-        if len(events) + len(malformed) == _MOST_EVENTS:
+        if len(events) + len(malformed) == _MAX_EVENTS:
             break
         found = _event(line)
-        complete = line.endswith(b"\n") or len(line) > MOST_LINE
+        complete = line.endswith(b"\n") or len(line) > MAX_LINE
         if not complete and not isinstance(found, TopicEvent):
             break  # still being written. A valid object is complete: no part of one is valid
         offset += len(line)
@@ -142,8 +142,8 @@ def _lines(data: bytes) -> Iterable[bytes]:
 
 def _event(line: bytes) -> TopicEvent | str | None:
     """Return the event of a line, or what is wrong with it; None for a blank line."""
-    if len(line) > MOST_LINE:
-        return f"is longer than {MOST_LINE:,} bytes"
+    if len(line) > MAX_LINE:
+        return f"is longer than {MAX_LINE:,} bytes"
     if not line.strip():
         return None
     record = json_lines.loads_lossy(line)
@@ -174,7 +174,7 @@ def find_project(env: Mapping[str, str], directory: Path) -> Path:
         return file.parent.parent
     above = (directory, *directory.parents)
     for mark in (RALPH_DIR, ".git"):
-        if found := next((each for each in above if (each / mark).exists()), None):
+        if found := next((directory for directory in above if (directory / mark).exists()), None):
             return found
     return directory
 

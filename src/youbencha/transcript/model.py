@@ -152,8 +152,8 @@ class Transcript:
         return [entry for session in self.sessions for entry in session.entries]
 
     def entry(self, entry_id: int) -> TranscriptEntry | None:
-        found = (session.entry(entry_id) for session in self.sessions)
-        return next((entry for entry in found if entry is not None), None)
+        entries = (session.entry(entry_id) for session in self.sessions)
+        return next((entry for entry in entries if entry is not None), None)
 
     def changed_since(self, version: int) -> list[TranscriptEntry]:
         """The entries that were added or changed after the transcript had this version."""

@@ -204,7 +204,7 @@ class ScreenApp(App[None]):
         """Show the session that runs. Once it has ended, the next one that does; without one, the newest."""
         sessions, session = self.model.sessions, self.session
         if session is None or session.ended_at is not None or not session.key:
-            running = (index for index, each in enumerate(sessions) if each.ended_at is None and each.key)
+            running = (index for index, other in enumerate(sessions) if other.ended_at is None and other.key)
             target = next(running, len(sessions) - 1)
         else:
             target = self.shown

@@ -35,10 +35,10 @@ class HeaderFigure(NamedTuple):
 def fitting(figures: Sequence[HeaderFigure], cells: int) -> list[HeaderFigure]:
     """The most important figures that fit, in their order."""
     kept = list(figures)
-    if sum(each.cells for each in kept) > cells:
-        kept = [each._replace(bar=()) for each in kept]
-    while kept and sum(each.cells for each in kept) > cells:
-        kept.remove(max(kept, key=lambda each: each.rank))
+    if sum(figure.cells for figure in kept) > cells:
+        kept = [figure._replace(bar=()) for figure in kept]
+    while kept and sum(figure.cells for figure in kept) > cells:
+        kept.remove(max(kept, key=lambda figure: figure.rank))
     return kept
 
 
@@ -61,11 +61,11 @@ class HeaderBar(Panel):
         app, model = self.app, self.app.model
         elapsed = HeaderFigure(2, ((format_clock(model.totals(app.now()).elapsed_s), "text"),))
         if model.loop is not None:
-            number = next((each.number for each in reversed(model.sessions) if each.number), 0)
+            number = next((session.number for session in reversed(model.sessions) if session.number), 0)
             most = f"/{model.loop.max_iterations}" if model.loop.max_iterations else ""
             return [HeaderFigure(1, (("iteration ", "dim"), (f"{number}{most}", "strong"))), elapsed]
         if len(model.sessions) > 1 or app.source.expected:
-            states = [each.ended_at is not None for each in model.sessions if each.key]
+            states = [session.ended_at is not None for session in model.sessions if session.key]
             trials = f"{sum(states)}/{app.source.expected or len(states)}"
             return [HeaderFigure(1, (("trials ", "dim"), (trials, "strong"))), elapsed]
         return [elapsed]

@@ -29,10 +29,10 @@ SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAMES_PER_SECOND = 10
 
 MAX_ROWS = 2_000
-"""Of one part of an unfolded entry."""
+"""Rows of one part of an unfolded entry."""
 _ERROR_ROWS = 3
-"""Of a failed tool call's result, while it is folded."""
-_LONGEST_PROMPT = 3
+"""Rows of a failed tool call's result, while it is folded."""
+_MAX_PROMPT = 3
 """Rows of a prompt that is not folded at first."""
 
 _ASCII = re.compile(r"[ -~\n]*\Z")
@@ -123,11 +123,11 @@ def foldable(entry: TranscriptEntry) -> bool:
 
 
 def folded_at_first(entry: TranscriptEntry) -> bool:
-    return entry.kind != "user" or entry.text.count("\n") >= _LONGEST_PROMPT or len(entry.text) > 400
+    return entry.kind != "user" or entry.text.count("\n") >= _MAX_PROMPT or len(entry.text) > 400
 
 
 _WIDTH_FOR_SIZES = 40
-"""Of a row. In a narrower one, the time of a tool call is shown without the size of its result."""
+"""In a narrower row, the time of a tool call is shown without the size of its result."""
 
 
 def lay_out(entry: TranscriptEntry, cells: int, *, folded: bool, now: float) -> list[ScreenRow]:
@@ -151,9 +151,9 @@ def lay_out(entry: TranscriptEntry, cells: int, *, folded: bool, now: float) -> 
 def _tool(entry: TranscriptEntry, cells: int, *, folded: bool, now: float) -> list[ScreenRow]:
     state, running = entry.state, entry.state == "running"
     mark = spinner(now) if running else STATE_MARKS[state]
-    size = _size_of(entry.result) if entry.result and folded and cells >= _WIDTH_FOR_SIZES else ""
+    size = _line_count(entry.result) if entry.result and folded and cells >= _WIDTH_FOR_SIZES else ""
     took = seconds((entry.ended_at if entry.ended_at is not None else now) - entry.at)
-    figures = "  ".join(each for each in (size, took) if each)
+    figures = "  ".join(figure for figure in (size, took) if figure)
     name = fit(one_line(clean(entry.title), 40), max(2, min(cells // 3, cells - 3 - len(figures))))
     room = cells - 4 - cell_len(name) - 2 - len(figures)
     argument = fit(one_line(clean(entry.text[:600]), 400), room) if room > 3 else ""
@@ -188,7 +188,7 @@ def seconds(took: float) -> str:
     return format_clock(took)
 
 
-def _size_of(result: str) -> str:
+def _line_count(result: str) -> str:
     lines = result.count("\n", 0, -1) + 1
     return f"{lines} lines" if lines > 1 else ""
 
@@ -264,7 +264,7 @@ _TITLED = frozenset({"gate", "topic", "guidance"})
 
 def _other(entry: TranscriptEntry, cells: int, *, folded: bool) -> list[ScreenRow]:
     """A prompt, thinking, a gate, a topic, guidance or a note."""
-    mark, style = _mark_of(entry)
+    mark, style = _mark(entry)
     body = "thinking" if entry.kind == "thinking" else "note" if style == "note" else "text"
     head = one_line(clean(entry.title), 60) if entry.kind in _TITLED else ""
     if not foldable(entry):
@@ -293,7 +293,7 @@ def _folded(entry: TranscriptEntry, mark: Span, head: str, body: str, cells: int
     return ScreenRow(spans, ((more, "dim"),) if more else ())
 
 
-def _mark_of(entry: TranscriptEntry) -> Span:
+def _mark(entry: TranscriptEntry) -> Span:
     if entry.kind == "gate":
         return STATE_MARKS[entry.state], entry.state
     return _SAID.get(entry.kind) or (entry.title or "·", _NOTE_STYLES.get(entry.title, "note"))

@@ -127,8 +127,8 @@ class Layout:
 
     def entry(self, entry_id: int) -> TranscriptEntry | None:
         index = self._index(entry_id)
-        found = self._blocks[index].entry if index < len(self._blocks) else None
-        return found if found is not None and found.id == entry_id else None
+        entry = self._blocks[index].entry if index < len(self._blocks) else None
+        return entry if entry is not None and entry.id == entry_id else None
 
     def last_foldable(self) -> int:
         return max((block.entry.id for block in self._blocks if foldable(block.entry)), default=-1)
