@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 ProblemKind = Literal["invalid", "unknown_key"]
-"""What programs may need to know about a problem."""
+"""The kind of a problem, for programs."""
 
 Step = str | int
 KeyPath = tuple[Step, ...]
@@ -61,14 +61,14 @@ class Problem:
         file: Path | None = None,
         kind: ProblemKind = "invalid",
     ) -> None:
-        """`keys` may also be a single key, or an empty string for the whole document."""
+        """Create a problem. `keys` may also be a single key, or an empty string for the whole document."""
         if isinstance(keys, str):
             keys = (keys,) if keys else ()
         vars(self).update(keys=keys, message=message, hint=hint, line=line, column=column, file=file, kind=kind)
 
     @property
     def path(self) -> str:
-        """The keys as they are shown in messages: `agent.config.prompt`."""
+        """Return the keys as they are shown in messages: `agent.config.prompt`."""
         return dotted(self.keys)
 
     def __str__(self) -> str:

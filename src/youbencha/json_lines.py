@@ -35,14 +35,14 @@ def as_str(value: object) -> str | None:
 
 
 def as_count(value: object, at_most: int | None = None) -> int | None:
-    """A whole number from 0 up. `true` is not a number, although it is an `int` in Python."""
+    """Return a whole number from 0 up. `true` is not a number, although it is an `int` in Python."""
     if type(value) is not int or value < 0:
         return None
     return value if at_most is None or value <= at_most else None
 
 
 def as_amount(value: object) -> float | None:
-    """A finite number from 0 up."""
+    """Return a finite number from 0 up."""
     if type(value) not in (int, float) or not 0 <= value < _MAX_AMOUNT:  # type: ignore[operator]
         return None
     return float(value)  # type: ignore[arg-type]
@@ -53,7 +53,7 @@ def as_mapping(value: object) -> Record:
 
 
 def as_records(value: object) -> list[Record]:
-    """The objects in a list, without other values."""
+    """Return the objects in a list, without other values."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
@@ -90,7 +90,7 @@ def loads_lossy(data: bytes | bytearray) -> Any:
 
 
 def dumps(value: object) -> str:
-    """One line without spaces. Takes what orjson refuses: a lone surrogate, an integer of more than 64 bits."""
+    """Return one line without spaces. Takes what orjson refuses: a lone surrogate, an integer of more than 64 bits."""
     try:
         return orjson.dumps(value).decode()
     except TypeError:
@@ -98,7 +98,7 @@ def dumps(value: object) -> str:
 
 
 def canonical(value: object) -> bytes:
-    """One line that is the same for equal values: keys are sorted."""
+    """Return one line that is the same for equal values: keys are sorted."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:
@@ -106,12 +106,12 @@ def canonical(value: object) -> bytes:
 
 
 def encode(message: Record) -> str:
-    """One line, ASCII only: a lone surrogate, which JavaScript may have cut out of a text, is sent back unchanged."""
+    """Return one line, ASCII only: a lone surrogate, which JavaScript cuts out of a text, is sent back unchanged."""
     return json.dumps(message) + "\n"
 
 
 def decode(line: bytes | str) -> Record | None:
-    """The line's object; None if it has none."""
+    """Return the line's object; None if it has none."""
     try:
         message = loads(line)
     except ValueError:
@@ -120,7 +120,7 @@ def decode(line: bytes | str) -> Record | None:
 
 
 def decode_event(line: bytes | str) -> Record | str:
-    """The line's object, if it names its `type`; otherwise the line's text. Never raises."""
+    """Return the line's object, if it names its `type`; otherwise the line's text. Never raises."""
     if line[-1:] not in (b"}", "}"):
         # Checked before parsing: an exception of orjson costs as much as parsing a line of 10 KB.
         line = _readable(line)
@@ -150,7 +150,7 @@ def _readable(line: bytes | str) -> str:
 
 
 def _salvage(text: str) -> object:
-    """The line's value, if only terminal sequences or a lone surrogate made it invalid; else None."""
+    """Return the line's value, if only terminal sequences or a lone surrogate made it invalid; otherwise None."""
     try:
         return orjson.loads(text.encode("utf-8", "replace"))
     except orjson.JSONDecodeError:

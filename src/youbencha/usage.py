@@ -130,7 +130,7 @@ class UsageCounter:
         """Record the agent's total for the session so far, which is no less than the last one."""
         last, self._total = self._total, total
         if last is not None and (is_less(total.tokens, last.tokens) or (total.cost_usd or 0) < (last.cost_usd or 0)):
-            cost_usd = max(each.cost_usd or 0 for each in (total, last)) or None
+            cost_usd = max(usage.cost_usd or 0 for usage in (total, last)) or None
             self._total = SessionTotal(larger(total.tokens, last.tokens), cost_usd, incomplete=True)
 
     @property
@@ -139,11 +139,11 @@ class UsageCounter:
 
     @property
     def calls(self) -> Tokens:
-        """The sum of the calls so far."""
+        """Return the sum of the calls so far."""
         return self._seen
 
     def usage(self, *, ended: bool = False) -> SessionUsage | None:
-        """The session's usage; None if nothing is known.
+        """Return the session's usage; None if nothing is known.
 
         `ended`: the session has ended, so its calls are complete if it reports no total.
         """
@@ -153,14 +153,14 @@ class UsageCounter:
         if total.tokens == Tokens():  # Claude Code 1.0.0 reports only the cost
             return _known(self._seen, total.cost_usd or None, partial=True)
         # 2.0.30 counts no input. Before 2.1.77, Claude Code loses the usage of a broken call that it repeats, which may
-        # be less than that of side models. The cost has the same numbers, so it is a lower bound, too.
+        # be less than that of side models. The cost has the same numbers, so it is a lower bound as well.
         parts = self._compared(total)
         if not (total.incomplete or any(part.short for part in parts)):
             return SessionUsage(add_all([part.larger for part in parts]), total.cost_usd)
         return SessionUsage(add_all([part.larger for part in parts]), total.cost_usd or None, partial=True)
 
     def _compared(self, total: SessionTotal) -> list[_Compared]:
-        """Calls and total of each model; those of models that have only one of them, together.
+        """Return calls and total of each model; those of models that have only one of them, together.
 
         They may be the same by other names: a gateway may answer for a model by another one.
         """
@@ -180,7 +180,7 @@ class UsageCounter:
 
 
 def total_tokens(tokens: Tokens) -> int | None:
-    """Input, output, cache reads and cache writes together, as in the original Thunderdome.
+    """Add input, output, cache reads and cache writes together, as in the original Thunderdome.
 
     None if input or output is unknown. Agents without a cache report no tokens of one.
     """
@@ -190,7 +190,7 @@ def total_tokens(tokens: Tokens) -> int | None:
 
 
 def add_all(parts: Sequence[Tokens]) -> Tokens:
-    """The sum of the known values in each column; None where none is known."""
+    """Return the sum of the known values in each column; None where none is known."""
     if len(parts) == 1:
         return parts[0]
     columns = zip(*parts, strict=True) if parts else ((),) * 4
@@ -199,7 +199,7 @@ def add_all(parts: Sequence[Tokens]) -> Tokens:
 
 
 def base_model(name: str) -> str:
-    """The name without its variant: Claude Code starts with "claude-opus-4-8[1m]", answers have "claude-opus-4-8"."""
+    """Return `claude-opus-4-8` for `claude-opus-4-8[1m]`: Claude Code reports a variant that answers do not name."""
     return name.split("[", 1)[0]
 
 
@@ -211,12 +211,12 @@ def _by_base_name(totals: Mapping[str, Tokens]) -> dict[str, Tokens]:
 
 
 def is_less(one: Tokens, other: Tokens) -> bool:
-    """Whether any number is less, or unknown while the other is more than 0."""
+    """Return whether any number is less, or unknown while the other is more than 0."""
     return any((mine or 0) < (theirs or 0) for mine, theirs in zip(one, other, strict=True))
 
 
 def larger(one: Tokens, other: Tokens) -> Tokens:
-    """The larger number in each column."""
+    """Return the larger number in each column."""
     return Tokens(*map(_larger, one, other))
 
 

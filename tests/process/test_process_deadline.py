@@ -346,7 +346,12 @@ async def test_a_hanging_file_system_does_not_delay_deadlines(
 ) -> None:
     """Such as a home directory on a network that is down: here, a check of the free space that does not return."""
     network_is_back = threading.Event()
-    monkeypatch.setattr(disks, "free_space", lambda directory: network_is_back.wait(2 * PATIENCE_S) and None)
+
+    def hang(directory: Path) -> disks.FreeSpace:
+        network_is_back.wait(2 * PATIENCE_S)
+        return disks.FreeSpace(0, 0, full=False)
+
+    monkeypatch.setattr(disks, "free_space", hang)
     ticks = 0
 
     async def tick() -> None:

@@ -166,13 +166,13 @@ async def test_a_fork_server_killed_with_a_request_unread_is_replaced(programs: 
 async def test_a_fork_server_that_does_not_answer_is_replaced(
     programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from youbencha.process import guard_client  # not on Windows
+    from youbencha.process import posix  # not on Windows
 
     fork_server = await ready_fork_server(programs)
     fork_server.suspend()
     await run(programs.shell(":"))  # by the guard that was ready
     with monkeypatch.context() as impatient:
-        impatient.setattr(guard_client, "_START_TIMEOUT_S", 0.2)
+        impatient.setattr(posix, "_START_TIMEOUT_S", 0.2)
         with pytest.raises(ProcessStartError, match="does not answer"):
             await run(programs.shell(":"))
     assert not fork_server.is_running()

@@ -9,7 +9,7 @@ import pytest
 from process_programs import NO_ADOPTION, Programs
 
 from systems import linux_only
-from youbencha.process import Limits, guard, guard_client, posix, run
+from youbencha.process import Limits, guard, posix, run
 
 WITHOUT_ADOPTION = f"""
 import runpy, socket, sys
@@ -27,8 +27,8 @@ guard.ForkServer(socket.socket(fileno=int(sys.argv[0]))).serve()
 def _as_on_macos(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path_factory.mktemp("guard") / "guard_without_subreaper.py"
     script.write_text(WITHOUT_ADOPTION)
-    monkeypatch.setattr(guard_client, "_GUARD_PROGRAM", str(script))
-    fresh = guard_client.ForkServerClient()
+    monkeypatch.setattr(posix, "_GUARD_PROGRAM", str(script))
+    fresh = posix.ForkServerClient()
     monkeypatch.setattr(posix, "_fork_server", lambda: fresh)
 
 

@@ -18,7 +18,7 @@ XDG = frozenset({"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STAT
 WINDOWS = frozenset({"PROGRAMDATA", "PROGRAMFILES", "PROGRAMFILES(X86)", "SYSTEMDRIVE", "WINDIR"})
 
 SYSTEM = PROGRAM | HOME | TEMPORARY | LOCALE | USER | XDG | WINDOWS
-"""What an ordinary program expects of its system and its user."""
+"""The variables that an ordinary program expects."""
 
 PROXY = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"})
 """May hold a password: see `has_password`."""
@@ -49,5 +49,5 @@ def select(env: Mapping[str, str], names: Collection[str], *, locale: bool = Fal
 
 
 def has_password(name: str, value: str) -> bool:
-    """Whether a variable of `PROXY` or `CERTIFICATES` holds an address with credentials."""
+    """Return whether a variable of `PROXY` or `CERTIFICATES` holds an address with credentials."""
     return "@" in value and name.upper() in PROXY | CERTIFICATES

@@ -5,13 +5,15 @@ new interpreter would take fifteen). The guard starts the program, adopts every 
 subreaper), and ends the whole tree when the program ends, when the harness asks for it, or when the harness is gone for
 any reason: a kill -9 closes the guard's socket too.
 
-Only the standard library and psutil are imported here: start-up time is part of the first run of every harness.
-The harness imports this file too, for the protocol, and rarely needs psutil: so that is imported where it is used.
+Only the standard library and psutil are imported here, before any agent runs, which might remove the files: start-up
+time is part of the first run of every harness. The harness imports this file too, for the protocol.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import fcntl
 import gc
 import json
 import os
@@ -22,12 +24,12 @@ import socket
 import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-if TYPE_CHECKING:
-    import psutil
+import psutil
 
 assert sys.platform != "win32"
 
@@ -45,8 +47,6 @@ def become_subreaper() -> bool:
     """Ask Linux to make us the parent of orphaned descendants."""
     if sys.platform != "linux":
         return False
-    import ctypes
-
     pr_set_child_subreaper = 36
     return bool(ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0) == 0)
 
@@ -63,8 +63,6 @@ def find_strays(tag: str, session: int | None) -> list[psutil.Process]:
 
     Both are needed: macOS hides the environment of its own programs (/bin/sleep), others leave the session.
     """
-    import psutil
-
     strays = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
@@ -74,25 +72,19 @@ def find_strays(tag: str, session: int | None) -> list[psutil.Process]:
 
 
 def signal_all(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
-    import psutil
-
     for process in processes:
         with contextlib.suppress(psutil.Error, OSError):
             process.send_signal(number)
 
 
 def _is_alive(process: psutil.Process) -> bool:
-    import psutil
-
     with contextlib.suppress(psutil.Error):
         return bool(process.status() != psutil.STATUS_ZOMBIE)
     return False
 
 
 def program_of(process: psutil.Process) -> str | None:
-    """The path of a process's program; `?` if it cannot be read; None if the process has ended."""
-    import psutil
-
+    """Return the path of a process's program; `?` if it cannot be read; None if the process has ended."""
     try:
         return process.exe() or None
     except psutil.NoSuchProcess:
@@ -134,7 +126,7 @@ class Wakeup:
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
 
     def wait(self, channel: socket.socket | None = None, *, timeout: float | None = None) -> bool:
-        """Whether the channel has something to read, or its other end is gone."""
+        """Wait; return whether the channel has something to read, or its other end is gone."""
         watched: list[Any] = [self._reader, *([channel] if channel else [])]
         readable, _, _ = select.select(watched, [], [], timeout)
         with contextlib.suppress(BlockingIOError):
@@ -152,8 +144,6 @@ class Tree:
         """A subreaper becomes the parent of every orphan: then there are no strays."""
 
     def members(self) -> list[psutil.Process]:
-        import psutil
-
         found = {child.pid: child for child in psutil.Process().children(recursive=True)}
         found |= {stray.pid: stray for stray in self.strays()}
         return [process for process in found.values() if _is_alive(process)]
@@ -291,9 +281,6 @@ def _start(request: dict[str, Any], fds: list[int]) -> int:
 
 
 def _take_terminal() -> None:
-    import fcntl
-    import termios
-
     fcntl.ioctl(1, termios.TIOCSCTTY, 0)
 
 
@@ -313,8 +300,6 @@ class ForkServer:
         harness detects a killed guard only when no process of its tree is left."""
 
     def serve(self) -> None:
-        import psutil  # noqa: F401 - before any agent runs, which might remove the file
-
         become_subreaper()
         ignore_termination_signals()
         gc.freeze()  # a garbage collection in a guard would copy the memory that it shares with this process
@@ -365,8 +350,6 @@ class ForkServer:
             time.sleep(_POLL_S / 10)
 
     def _orphans(self) -> list[psutil.Process]:
-        import psutil
-
         found = []
         for child in psutil.Process().children():
             if child.pid not in self._channels:

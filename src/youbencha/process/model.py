@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypedDict
+from typing import Literal, NamedTuple, Protocol, TypedDict
 
 from youbencha.process.output import LineSink, OutputEnd, Stream
 from youbencha.process.redact import Redactor
-
-if TYPE_CHECKING:
-    import asyncio
-
 
 MIB = 1024 * 1024
 OUTPUT_LIMIT_BYTES = 10 * MIB
@@ -66,8 +63,8 @@ class Command(NamedTuple):
     env: Mapping[str, str]
     """The whole environment; nothing is inherited."""
     stdin: bytes | Input | None = None
-    """What the program reads before end-of-file. None: end-of-file at once. An open stdin without data makes real
-    CLIs wait forever (Claude Code before 2.1.79): use an `Input` only if something will be written to it."""
+    """Input before end-of-file; None for end-of-file at once. An open stdin without data makes real CLIs
+    wait forever (Claude Code before 2.1.79): use an `Input` only if something will be written to it."""
     terminal: bool = False
     """Give the program a terminal to write to; stdout and stderr are then one stream."""
 
@@ -75,7 +72,7 @@ class Command(NamedTuple):
 class Limits(NamedTuple):
     timeout_s: float | None = None
     output_bytes: int = OUTPUT_LIMIT_BYTES
-    """How much of stdout and stderr together is kept. It never stops or blocks the program."""
+    """The size of stdout and stderr together that is kept. It never stops or blocks the program."""
     spool_bytes: int = 128 * MIB
     """Disk space for output that waits to be read. Beyond it, output is dropped unread."""
     line_bytes: int = 32 * MIB
@@ -83,8 +80,8 @@ class Limits(NamedTuple):
     grace_s: float = 0.4
     """Between SIGTERM and SIGKILL. The caller usually has its result within a second of the deadline."""
     settle_s: float = 1.0
-    """How long helpers may run after the program exited, before they count as left running: Copilot asks a login shell
-    for its environment, and may exit before it has the answer."""
+    """The time that helpers may run after the program exited, before they count as left running: Copilot asks a login
+    shell for its environment, and may exit before it has the answer."""
 
 
 class LimitHit(NamedTuple):
@@ -115,15 +112,15 @@ class Exit(NamedTuple):
     guard_lost: bool = False
     """The process that supervised it was killed (an agent can do that). No process of the tree is left even so."""
     host_failure: str | None = None
-    """What failed around it and may have ended it or lost its output: a full disk, a container that was removed."""
+    """A failure around it that may have ended it or lost its output: a full disk, a removed container."""
     cpu_s: float | None = None
     peak_rss_bytes: int | None = None
-    """Of the largest single process in the tree. Linux includes the time before the program was loaded, so the value is
-    never below that of the small process that started it."""
+    """The peak memory of the largest process in the tree. Linux includes the time before the program was loaded, so the
+    value is never below that of the small process that started it."""
 
     @property
     def shell_code(self) -> int:
-        """The exit status that a shell would show: the code, or 128 + N if signal N ended the process."""
+        """Return the exit status that a shell would show: the code, or 128 + N if signal N ended the process."""
         if self.code is not None:
             return self.code
         return 128 + signal_number(self.signal) if self.signal else -1
@@ -160,7 +157,7 @@ class ProcessResult(NamedTuple):
 
     @property
     def last_output(self) -> str:
-        """The end of what the program wrote, to be shown."""
+        """Return the end of what the program wrote, to be shown."""
         return self.end.text if self.end else self.output
 
     @property
@@ -180,7 +177,7 @@ class OutputSource(Protocol):
     skipped_bytes: int
 
     def read(self) -> bytes:
-        """What has arrived, without waiting; empty if nothing has."""
+        """Return what has arrived, without waiting; empty if nothing has."""
         ...
 
     def skip_to_end(self) -> None:
@@ -206,7 +203,7 @@ class Running(Protocol):
         ...
 
     async def kill(self) -> None:
-        """The last resort, if `wait` did not return after `end`."""
+        """Kill everything: the last resort, if `wait` did not return after `end`."""
         ...
 
     def close(self) -> None: ...
@@ -245,7 +242,7 @@ def signal_name(number: int) -> str:
 
 
 def signal_number(name: str) -> int:
-    """The reverse of `signal_name`. Windows has no SIGKILL, but we use the name there as well."""
+    """Reverse `signal_name`. Windows has no SIGKILL, but we use the name there as well."""
     if name == "SIGKILL":
         return 9
     number = name.removeprefix("SIG")

@@ -13,7 +13,7 @@ LineSink = Callable[[bytes], None]
 TRUNCATION_MARK = "[OUTPUT TRUNCATED"
 _END_BYTES = 256 * 1024
 _BEYOND_BYTES = 256 * 1024
-"""How much beyond the limit is kept until the output is masked: a secret across the limit would not be recognised."""
+"""The size that is kept beyond the limit: a secret across it could otherwise not be recognised."""
 
 
 class Stream(IntEnum):
@@ -111,7 +111,7 @@ class OutputEnd(NamedTuple):
     text: str
     """At most 256 KiB, with its secrets masked."""
     left_out_bytes: int
-    """How much is missing before it."""
+    """The size of what is missing before it."""
 
 
 class OutputTail:

@@ -62,7 +62,7 @@ def _endings(name: str, env: Mapping[str, str], platform: str) -> list[str]:
 
 
 def _get(env: Mapping[str, str], name: str, platform: str, default: str = "") -> str:
-    """Windows does not distinguish `PATH` from `Path`."""
+    """Return a variable. Windows does not distinguish `PATH` from `Path`."""
     if platform != "win32":
         return env.get(name, default)
     return next((value for key, value in env.items() if key.upper() == name), default)
@@ -82,7 +82,7 @@ def start_error(command: Command, reason: str, number: int | None, *, hint: str 
 
 
 def error_number(error: Exception) -> int | None:
-    """The POSIX error number, also for an error of Windows that has one."""
+    """Return the POSIX error number, also for an error of Windows that has one."""
     if getattr(error, "winerror", None) == _WINDOWS_TOO_LONG:
         return errno.E2BIG
     number: int | None = getattr(error, "errno", None)
@@ -90,7 +90,7 @@ def error_number(error: Exception) -> int | None:
 
 
 def unusable_text(command: Command) -> str | None:
-    """Why a text of the command cannot be passed to any program; None if all can. Such errors have no error number."""
+    """Explain why a text of the command cannot be passed to any program; None if all can. There is no error number."""
     texts = (*command.argv, *command.env, *command.env.values())
     if any("\0" in text for text in texts):
         return _NUL

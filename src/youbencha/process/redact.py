@@ -25,7 +25,7 @@ _NOT_SECRET_NAME = re.compile(r"GIT_CONFIG_KEY_[0-9]+|.*_(SOCK|FILE|PATH|DIR)", 
 """A setting of git, or a variable that holds a path."""
 _PASSWORD_IN_URL = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 _COUNT = re.compile(r"[0-9]*\Z")  # MAX_THINKING_TOKENS=128000 is a limit; masked, it would break JSON numbers
-SHORTEST_SECRET = 6  # shorter values ("test", "none") are words that would be cut out of ordinary text
+MIN_SECRET_CHARS = 6  # shorter values ("test", "none") are words that would be cut out of ordinary text
 _TOKEN = rb"[A-Za-z0-9_\-+/=.~]"
 TOKEN_CHARACTERS = (string.ascii_letters + string.digits + "_-+/=.~").encode()
 
@@ -72,32 +72,32 @@ _SHORT = 128
 _RARE = (string.ascii_uppercase + string.digits).encode()
 _FREQUENT = bytes(set(range(256)) - set(_RARE))
 _INDEXED = 48
-_LONGEST_HELD = 4096
+_MAX_HELD = 4096
 """A token may grow without end; beyond this length it is masked, and its rest is dropped."""
 
 
 def secret_values(env: Mapping[str, str]) -> frozenset[str]:
-    """The values of an environment that must not be written anywhere."""
+    """Return the values of an environment that must not be written anywhere."""
     return _secret_values(tuple(env.items()))
 
 
 @lru_cache(maxsize=16)  # a run asks for the same environments ten times, which took a millisecond
 def _secret_values(env: tuple[tuple[str, str], ...]) -> frozenset[str]:
     named = {value for name, value in env if _is_secret(name, value)}
-    in_urls = {found for _, value in env for found in _PASSWORD_IN_URL.findall(value)}
-    return frozenset(named | {password for password in in_urls if len(password) >= SHORTEST_SECRET})
+    in_urls = {password for _, value in env for password in _PASSWORD_IN_URL.findall(value)}
+    return frozenset(named | {password for password in in_urls if len(password) >= MIN_SECRET_CHARS})
 
 
 def _is_secret(name: str, value: str) -> bool:
     if "TOKENS" in name.upper() and _COUNT.match(value):
         return False
-    if len(value) < SHORTEST_SECRET or _NOT_SECRET_NAME.fullmatch(name):
+    if len(value) < MIN_SECRET_CHARS or _NOT_SECRET_NAME.fullmatch(name):
         return False
     return any(_SECRET_WORD.fullmatch(word) for word in _WORD.findall(name))
 
 
 def printed_forms(secret: str) -> set[bytes]:
-    """The forms in which a secret may be printed: plain, quoted by a program, and that again in stream-json."""
+    """Return the forms in which a secret may be printed: plain, quoted by a program, and that again in stream-json."""
     raw = secret.encode("utf-8", "surrogateescape")
     plain = {secret, repr(secret)[1:-1], *_in_json(secret)}
     texts = plain | {form for text in plain for form in _in_json(text)}
@@ -110,14 +110,14 @@ def _in_json(text: str) -> set[str]:
 
 
 def _in_base64(raw: bytes) -> set[bytes]:
-    """The characters that do not depend on the secret's position in the encoded text (`user:SECRET`)."""
+    """Return the characters that do not depend on the secret's position in the encoded text (`user:SECRET`)."""
     forms = set()
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + raw).rstrip(b"=")
         first = (0, 2, 3)[before]
         last = len(encoded) - (1 if (before + len(raw)) % 3 else 0)  # the last one shares its bits with what follows
         core = encoded[first:last]
-        if len(core) >= SHORTEST_SECRET:
+        if len(core) >= MIN_SECRET_CHARS:
             forms |= {core, core.translate(_URL_SAFE)}
     return forms
 
@@ -142,7 +142,7 @@ class Redactor:
         return _redactor(frozenset(value for env in environments for value in secret_values(env)))
 
     def with_env(self, env: Mapping[str, str]) -> Redactor:
-        """A redactor that knows the secrets of another environment, too."""
+        """Return a redactor that also knows the secrets of another environment."""
         secrets = self._secrets | secret_values(env)
         return self if secrets == self._secrets else _redactor(secrets)
 
@@ -160,7 +160,7 @@ class Redactor:
         return next(self.matches(data), None) is not None
 
     def matches(self, data: bytes, start: int = 0) -> Iterator[re.Match[bytes]]:
-        """The secrets from `start` on, in order.
+        """Find the secrets from `start` on, in order.
 
         Plain searches run at memory speed, so they find where one may begin; to search with the pattern takes 90 ms
         for 1 MB instead of 4.
@@ -180,7 +180,7 @@ class Redactor:
         return sorted(at for needle in found for at in _positions(needle, data, start))
 
     def open_from(self, data: bytes, start: int) -> int:
-        """Where the tail begins that more data could turn into a secret; the length of `data` if there is none."""
+        """Find where the tail begins that more data could turn into a secret; the length of `data` if there is none."""
         return min(self._open_literal(data, start), self._open_shape(data, start))
 
     def _open_literal(self, data: bytes, start: int) -> int:
@@ -197,17 +197,17 @@ class Redactor:
         return known and any(len(tail) < len(form) and form.startswith(tail) for form in self._literals)
 
     def _open_shape(self, data: bytes, start: int) -> int:
-        end = data[-_LONGEST_HELD:]
+        end = data[-_MAX_HELD:]
         token = len(end) - len(end.rstrip(TOKEN_CHARACTERS))  # mostly 0: output tends to end with its line
         if token and (match := OPEN_SHAPE.search(data, max(start, len(data) - token))):
             return match.start()
-        first = max(start, len(data) - _LONGEST_PREFIX + 1)
+        first = max(start, len(data) - _MAX_PREFIX + 1)
         return next((at for at in range(first, len(data)) if data[at:] in _BEGUN_SHAPES), len(data))
 
 
 @lru_cache(maxsize=16)
 def _redactor(secrets: frozenset[str]) -> Redactor:
-    """Cached: the runs of one harness mostly have the same secrets, and there are many forms of each."""
+    """Return a cached redactor: the runs of one harness mostly have the same secrets, in many forms each."""
     return Redactor(secrets)
 
 
@@ -219,7 +219,7 @@ def _positions(needle: bytes, data: bytes, start: int) -> Iterator[int]:
 
 
 def _without_longer(words: Iterable[bytes]) -> Iterator[bytes]:
-    """The words that do not begin with another of them."""
+    """Yield the words that do not begin with another of them."""
     last = None
     for word in sorted(words):
         if last is None or not word.startswith(last):
@@ -228,11 +228,11 @@ def _without_longer(words: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _beginnings(words: Iterable[bytes]) -> frozenset[bytes]:
-    """All beginnings of the words, up to the indexed length: a secret may be a whole file."""
+    """Return all beginnings of the words, up to the indexed length: a secret may be a whole file."""
     return frozenset(word[:length] for word in words for length in range(1, min(len(word), _INDEXED + 1)))
 
 
-_LONGEST_PREFIX = max(map(len, SHAPES))
+_MAX_PREFIX = max(map(len, SHAPES))
 _BEGUN_SHAPES = _beginnings(SHAPES)
 
 
@@ -271,7 +271,7 @@ class RedactedStream:
             if match.start() >= end:
                 break
             growing = match.group("shape") is not None and match.end() == len(data) and not last
-            if growing and match.end() - match.start() <= _LONGEST_HELD:
+            if growing and match.end() - match.start() <= _MAX_HELD:
                 end = match.start()
                 break
             pieces += data[position : match.start()], MASK

@@ -19,9 +19,9 @@ from youbencha.process.output import Capture, LineSink
 from youbencha.process.redact import Redactor
 
 _POLL_S = (0.002, 0.025)
-"""How long to wait for more output: right after some came, and at most while none comes."""
+"""The time to wait for more output: right after some came, and at most while none comes."""
 _KILL_MARGINS_S = (2.0, 1.5)
-"""How long to wait beyond the grace time for the system to end the tree, and then for the last resort.
+"""The time to wait beyond the grace time for the system to end the tree, and then for the last resort.
 
 It usually takes milliseconds; 16 trees of 64 processes each, ended at the same time on two cores, took half a second.
 The rest is headroom: a guard that is killed too early cannot say how the program ended, and what still runs changes
@@ -243,7 +243,7 @@ class _Supervision:
 
 @cache
 def this_system() -> System:
-    """The operating system that this process runs on."""
+    """Return the operating system that this process runs on."""
     system: System
     if sys.platform == "win32":
         from youbencha.process.windows import WindowsSystem

@@ -9,6 +9,7 @@ a ceiling is dropped.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import sys
 import tempfile
@@ -23,7 +24,7 @@ from youbencha.process.output import Stream
 FreeRange = Callable[[int, int, int], bool]
 _BLOCK = 512
 _READ_BYTES = 64 * 1024
-"""At a time: the lines in it are parsed before anything else, such as a screen, gets its turn."""
+"""The size of a piece: its lines are parsed before anything else, such as a screen, gets its turn."""
 _KEEP_AT_END = 8 * 1024 * 1024
 _FREE_EVERY = 4 * 1024 * 1024
 
@@ -36,7 +37,7 @@ class SpoolFile(NamedTuple):
 
 
 def open_unnamed_file() -> SpoolFile:
-    """A file without a name, so that none is left even after a kill -9."""
+    """Open a file without a name, so that none is left even after a kill -9."""
     reader, name = tempfile.mkstemp(prefix="youbencha-spool-")
     try:
         # In append mode: several processes may share the stream, and the file may be truncated meanwhile.
@@ -51,8 +52,6 @@ def open_unnamed_file() -> SpoolFile:
 
 @cache
 def _linux_fallocate() -> Callable[[int, int, int, int], int] | None:
-    import ctypes  # late, because few runs have this much output
-
     for name in ("fallocate64", "fallocate"):  # musl has only the second, which is 64-bit there
         with contextlib.suppress(OSError, AttributeError):
             fallocate = getattr(ctypes.CDLL(None), name)
@@ -95,7 +94,7 @@ class Spool:
 
     @property
     def excess_bytes(self) -> int:
-        """Disk space that the program reserved in the file without writing; a file system may reserve some as well."""
+        """Return the disk space that the program, or the file system, reserved in the file without writing."""
         assert sys.platform != "win32"
         status = os.fstat(self._reader)
         return max(0, status.st_blocks * _BLOCK - max(0, status.st_size - self._freed) - self._ceiling)
@@ -110,7 +109,7 @@ class Spool:
         os.close(self._reader)
 
     def read(self) -> bytes:
-        """What has arrived since the last call, a bounded piece at a time; empty if nothing has."""
+        """Return what has arrived since the last call, a bounded piece at a time; empty if nothing has."""
         size = os.fstat(self._reader).st_size
         if size < self._offset:  # the program truncated it: `> /dev/stdout` does
             self._offset = self._freed = 0
@@ -165,7 +164,7 @@ def open_spools(
 
 
 def open_stdin(given: bytes | Input | None) -> IO[bytes]:
-    """The program's standard input: a file with everything in it, nothing, or a pipe that stays open."""
+    """Open the program's standard input: a file with everything in it, nothing, or a pipe that stays open."""
     if given is None:
         return Path(os.devnull).open("rb")
     if isinstance(given, Input):

@@ -153,7 +153,7 @@ class WindowsRunning:
 
 class WindowsSystem:
     def warm_up(self) -> None:
-        """There is nothing to prepare."""
+        """Do nothing: there is nothing to prepare."""
 
     async def spawn(self, command: Command, limits: Limits) -> Running:
         if command.terminal:
@@ -226,7 +226,7 @@ def is_batch_file(program: str) -> bool:
 
 
 def is_plain(argument: str) -> bool:
-    """Whether every program reads the argument in the same way without quotes."""
+    """Return whether every program reads the argument in the same way without quotes."""
     return bool(argument) and not argument.endswith("\\") and _BARE.issuperset(argument)
 
 

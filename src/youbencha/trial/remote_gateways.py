@@ -16,7 +16,7 @@ from youbencha.adapters import get_adapter
 from youbencha.adapters.cli_agent.environment import is_model_credential
 from youbencha.errors import YouBenchaError
 from youbencha.events import EventSink, WarningRaised
-from youbencha.process.redact import SHORTEST_SECRET, secret_values
+from youbencha.process.redact import MIN_SECRET_CHARS, secret_values
 from youbencha.spec.gateway import LiteLLMSpec, UpstreamSpecs
 from youbencha.trial.context import Host
 from youbencha.trial.gateway_keys import open_keys
@@ -120,7 +120,7 @@ def has_gateway_secret(plan: Plan, value: str) -> bool:
     if plan.gateway is None:
         return False
     secrets = {*plan.gateway.secrets.values(), *(upstream.key for upstream in plan.gateway.upstreams.values())}
-    return any(secret == value.strip() or (len(secret) >= SHORTEST_SECRET and secret in value) for secret in secrets)
+    return any(secret == value.strip() or (len(secret) >= MIN_SECRET_CHARS and secret in value) for secret in secrets)
 
 
 def _without_secrets(env: Mapping[str, str], plan: Plan) -> dict[str, str]:
