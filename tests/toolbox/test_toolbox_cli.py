@@ -36,7 +36,7 @@ def test_install_prints_the_path(toolbox: Toolbox, wheels: WheelHouse) -> None:
 
 def test_one_unknown_name_installs_nothing(toolbox: Toolbox, wheels: WheelHouse) -> None:
     wheels.sdk("0.1.14", "2.0.62")
-    assert "unknown agent 'clade'" in refused("install", "claude-code@2.0.62", "clade")
+    assert "Unknown agent 'clade'" in refused("install", "claude-code@2.0.62", "clade")
     assert toolbox.installed() == []
 
 

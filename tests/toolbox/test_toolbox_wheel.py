@@ -91,7 +91,7 @@ async def test_the_binary_is_tried_in_a_clean_environment(
 
 async def test_a_wheel_without_a_cli_is_refused(toolbox: Toolbox, copied_wheels: WheelHouse) -> None:
     copied_wheels.add(SDK, "0.1.14", {f"{SDK}/__init__.py": ""})
-    with pytest.raises(YouBenchaError, match="carries no CLI"):
+    with pytest.raises(YouBenchaError, match="contains no CLI"):
         await toolbox.install("claude-code", "2.0.62", source="pypi")
 
 

@@ -17,7 +17,7 @@ from youbencha.text import did_you_mean
 CODE = "LOOP_INVALID"
 WHAT = "The loop"
 
-_KNOWN_KEYS = frozenset({*LoopSpec.model_fields, *(path[0] for path in ralph.ALL_KEYS)})
+_KNOWN_KEYS = frozenset({*LoopSpec.model_fields, *(str(path[0]) for path in ralph.ALL_KEYS)})
 _SHARED_KEYS = frozenset({"name", "description", "sandbox", "gateway"})
 _KEYS_OF_OTHERS = frozenset({"repo", "directory", "orchestrators", "evaluators"})
 """Keys of test cases, eval configurations and arenas. An arena also has a list of `tasks`."""

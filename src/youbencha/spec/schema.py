@@ -11,20 +11,25 @@ from typing import Any, get_args
 
 from pydantic import AliasChoices, BaseModel
 
-from youbencha.errors import KeyPath
+from youbencha.errors import KeyPath, dotted
 from youbencha.spec.arena import ArenaSpec
 from youbencha.spec.compat import ralph, youbencha
 from youbencha.spec.loop import LoopSpec
 from youbencha.spec.problems import alternatives, schemas_inside
 from youbencha.spec.testcase import EvalConfig, TestCase
 
-_OLDER_KEYS: Mapping[type[BaseModel], Mapping[KeyPath, KeyPath | None]] = {
-    LoopSpec: {path: ralph.MOVED_KEYS.get(path) for path in ralph.ALL_KEYS},
-    ArenaSpec: {("proxy",): None},
-    TestCase: youbencha.OLDER_KEYS,
-    EvalConfig: youbencha.OLDER_KEYS,
+_OLDER_KEYS: Mapping[type[BaseModel], Mapping[KeyPath, KeyPath | str]] = {
+    LoopSpec: {
+        **dict.fromkeys(ralph.IGNORED, "Has no effect."),
+        **dict.fromkeys(ralph.UNSUPPORTED, "Not supported yet."),
+        **{path: f"Has no effect: {hint}." for path, hint in ralph.WITHOUT_EFFECT.items()},
+        **ralph.MOVED_KEYS,
+    },
+    ArenaSpec: {("proxy",): "The gateway, as the original Thunderdome configures it."},
+    TestCase: {("version",): "Has no effect.", **youbencha.MOVED_KEYS},
+    EvalConfig: {("version",): "Has no effect.", **youbencha.MOVED_KEYS},
 }
-"""Keys that are translated before validation, and where their values belong."""
+"""Keys that are translated before validation: where their values belong, or a description."""
 
 
 def json_schema(model: type[BaseModel]) -> dict[str, Any]:
@@ -39,19 +44,20 @@ def json_schema(model: type[BaseModel]) -> dict[str, Any]:
         for name, older in _older_names(inner):
             if name in properties:
                 properties[older] = {**properties[name], "deprecated": True}
-    for path, place in _OLDER_KEYS.get(model, {}).items():
-        _add_older_key(schema, path, place)
+    for path, replacement in _OLDER_KEYS.get(model, {}).items():
+        _add_older_key(schema, path, replacement)
     if model is LoopSpec:
         schema["patternProperties"] = {"^_": {"description": "Holds YAML anchors."}}
     return schema
 
 
-def _add_older_key(root: dict[str, Any], path: KeyPath, place: KeyPath | None) -> None:
+def _add_older_key(root: dict[str, Any], path: KeyPath, replacement: KeyPath | str) -> None:
     """Add a key to the mappings that may contain it, with the schema of the place where its value belongs."""
-    key_schema: dict[str, Any] = {"deprecated": True, "description": "Has no effect."}
-    if place is not None:
-        at_place = _property(root, place)
-        key_schema = {**at_place, "deprecated": True, "description": f"Older name of `{'.'.join(map(str, place))}`."}
+    if isinstance(replacement, str):
+        key_schema: dict[str, Any] = {"deprecated": True, "description": replacement}
+    else:
+        text = f"Older name of `{dotted(replacement)}`."
+        key_schema = {**_property(root, replacement), "deprecated": True, "description": text}
     here = list(alternatives(root, root))
     for step in path[:-1]:
         for schema in here:

@@ -294,7 +294,7 @@ class DockerSandbox:
 
     def _new_container(self, on_started: Callable[[], None]) -> Container:
         if self._frozen:
-            raise RuntimeError("nothing runs in a frozen sandbox")
+            raise RuntimeError("Nothing runs in a frozen sandbox.")
         self.mounts.forget_removed()
         self.mounts.make_mount_points()
         name = f"{self.name}-{len(self._containers) + 1}"

@@ -112,7 +112,7 @@ def recipe_for(name: str) -> ImageRecipe:
     near = did_you_mean(name, RECIPES)
     known = f"Available: {', '.join(RECIPES)}."
     raise YouBenchaError(
-        "IMAGE_UNKNOWN", f"unknown image {name!r}", hint=f"{near[0].upper()}{near[1:]} {known}" if near else known
+        "IMAGE_UNKNOWN", f"Unknown image {name!r}", hint=f"{near[0].upper()}{near[1:]} {known}" if near else known
     )
 
 
@@ -247,7 +247,7 @@ async def _describe(engine: Engine, base: str) -> Any:
 
 
 def _unfit(base: str, reason: str) -> YouBenchaError:
-    return YouBenchaError("IMAGE_BASE_UNFIT", f"the base image {base} {reason}", hint=_BASE_HINT)
+    return YouBenchaError("IMAGE_BASE_UNFIT", f"The base image {base} {reason}", hint=_BASE_HINT)
 
 
 class ListedImage(NamedTuple):

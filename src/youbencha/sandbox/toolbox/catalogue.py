@@ -94,7 +94,7 @@ def lookup(name: str) -> CatalogueEntry:
     near = did_you_mean(name, known)
     raise YouBenchaError(
         "AGENT_UNKNOWN",
-        f"unknown agent {name!r}",
+        f"Unknown agent {name!r}",
         hint=(f"{near[0].upper()}{near[1:]} " if near else "") + f"Known agents: {_names(installable_agents())}. "
         f"Gateways: {_names(GATEWAYS)}.",
     )
@@ -141,7 +141,7 @@ def _not_in_any_wheel(agent: CatalogueEntry, version: str | None, recipe: Recipe
     known = ", ".join(newest_first(recipe.known)) if isinstance(recipe, Wheel) else ""
     return YouBenchaError(
         "AGENT_VERSION_NOT_FOUND",
-        f"no wheel of {recipe.package} is known to carry {agent.name} {version}",
+        f"No known wheel of {recipe.package} contains {agent.name} {version}",
         hint=f"Known there: {known}. Any published version comes from npm: "
         f"`yb agents install {agent.name}@{version} --from npm`.",
     )

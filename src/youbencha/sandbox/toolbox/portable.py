@@ -196,7 +196,7 @@ async def _describe(python: Path) -> _Base:
     if done.exit.code != 0 or not lines:
         raise YouBenchaError(
             "AGENT_CANNOT_RUN",
-            f"the Python of {python} does not run: {done.output.strip()[-300:]}",
+            f"The Python of {python} does not run: {done.output.strip()[-300:]}",
             hint="It was moved or removed. Remove this version from the toolbox and install it again.",
         )
     prefix, stdlib, packages = map(Path, json.loads(lines[-1]))

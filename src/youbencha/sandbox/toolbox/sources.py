@@ -106,7 +106,7 @@ class WheelFetcher:
             except KeyError:
                 raise YouBenchaError(
                     "AGENT_VERSION_NOT_FOUND",
-                    f"the wheel of {release.package} for this platform carries no CLI",
+                    f"The wheel of {release.package} for this platform contains no CLI",
                     hint="Use `--from npm`.",
                 ) from None
 
@@ -170,7 +170,7 @@ class NpmFetcher:
         if published is None:
             raise YouBenchaError(
                 VERSION_NOT_FOUND,
-                f"npm has no version {version or 'latest'} of {package}",
+                f"There is no version {version or 'latest'} of {package} in npm's registry",
                 hint=f"`npm view {package} versions` lists the published ones.",
             )
         # The size of an older version is not known beforehand.

@@ -119,7 +119,7 @@ class Toolbox:
             if not lock.take():
                 raise YouBenchaError(
                     "TOOLBOX_BUSY",
-                    f"another installation of {agent} is in progress{lock.holder()}",
+                    f"Another installation of {agent} is in progress{lock.holder()}",
                     hint="Try again when it has finished.",
                 )
             with partial_install(target.parent) as partial:
@@ -167,7 +167,7 @@ class Toolbox:
                 raise
             raise YouBenchaError(
                 STORAGE,
-                f"the toolbox {self.root} cannot be written: {error}",
+                f"The toolbox {self.root} cannot be written: {error}",
                 hint="Free some space there, or set YOUBENCHA_TOOLBOX to a writable directory.",
             ) from error
 

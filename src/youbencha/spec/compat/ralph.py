@@ -9,9 +9,7 @@ from typing import Any
 from youbencha.errors import KeyPath, Problem
 from youbencha.spec.compat import ANY, Data, Translation, drop, find
 
-Keys = tuple[str, ...]
-
-MOVED_KEYS: Mapping[Keys, Keys] = {
+MOVED_KEYS: Mapping[KeyPath, KeyPath] = {
     ("agent",): ("cli", "backend"),
     ("agent_priority",): ("cli", "agent_priority"),
     ("cli", "custom_command"): ("cli", "command"),
@@ -36,7 +34,7 @@ MOVED_KEYS: Mapping[Keys, Keys] = {
 }
 """Older keys, and where their values belong."""
 
-WITHOUT_EFFECT: Mapping[Keys, str] = {
+WITHOUT_EFFECT: Mapping[KeyPath, str] = {
     ("preset",): "give built-in hats with `ralph run -H builtin:NAME`",
     ("verbose",): "use `ralph run -v`",
     ("archive_prompts",): "not supported yet",
@@ -62,7 +60,7 @@ WITHOUT_EFFECT: Mapping[Keys, str] = {
 }
 """Keys that are ignored, with a hint for the warning. There is none if the key is set to nothing (false, 0, …)."""
 
-UNSUPPORTED: Mapping[Keys, tuple[tuple[object, ...], str]] = {
+UNSUPPORTED: Mapping[KeyPath, tuple[tuple[object, ...], str]] = {
     ("cli", "default_mode"): (("autonomous",), "interactive is not supported yet"),
     ("event_loop", "persistent"): ((False, None), "is not supported yet"),
     ("hats", ANY, "aggregate"): (({}, None), "is not supported yet"),
@@ -73,7 +71,7 @@ UNSUPPORTED: Mapping[Keys, tuple[tuple[object, ...], str]] = {
 }
 """Keys that are refused, unless they have one of these values."""
 
-IGNORED: tuple[Keys, ...] = (
+IGNORED: tuple[KeyPath, ...] = (
     ("hooks", "defaults"),
     ("hooks", "events"),
     ("skills", "enabled"),
@@ -98,7 +96,7 @@ SECTIONS = (
 )
 """Mappings with no other keys than those above."""
 
-ALL_KEYS: tuple[Keys, ...] = (*MOVED_KEYS, *WITHOUT_EFFECT, *UNSUPPORTED, *IGNORED)
+ALL_KEYS: tuple[KeyPath, ...] = (*MOVED_KEYS, *WITHOUT_EFFECT, *UNSUPPORTED, *IGNORED)
 
 
 def translate(given: Any) -> Translation:
@@ -128,7 +126,7 @@ def translate(given: Any) -> Translation:
     return result
 
 
-def _fill(place: Keys, path: KeyPath) -> KeyPath:
+def _fill(place: KeyPath, path: KeyPath) -> KeyPath:
     """Replace each `*` by the key at the same index of the path."""
     return tuple(path[index] if key == ANY else key for index, key in enumerate(place))
 
