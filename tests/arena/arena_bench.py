@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
@@ -13,13 +12,13 @@ from typing import Any
 import orjson
 from repositories import copied
 
+from git_repositories import git
 from youbencha.engine.arena import PlanChoices, load_arena, plan_arena
 from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.selection import Selection
 from youbencha.spec.settings import load_settings
 from youbencha.trial.context import Host
 
-GIT = ("git", "-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false")
 KEY = "sk-ant-real-key-0123456789"
 
 SMALL: dict[str, Any] = {
@@ -55,8 +54,7 @@ class ArenaBench:
         return copied(self.root / name, self.root, ("arena", text, files), make)
 
     def git(self, path: Path, *arguments: str) -> str:
-        done = subprocess.run([*GIT, *arguments], cwd=path, check=True, capture_output=True, text=True)
-        return done.stdout.strip()
+        return git(path, *arguments)
 
     def script(self, name: str, text: str = "exit 0\n") -> None:
         path = self.root / name

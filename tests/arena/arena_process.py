@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from engine_bench import GIT, PATIENCE_S
+from engine_bench import PATIENCE_S
 from repositories import copied
 
+from git_repositories import git
 from yb import run_here
 from youbencha.scripted_model import Script
 from youbencha.store.arena_run import ArenaRun, find_arena_run
@@ -70,7 +71,7 @@ class ArenaProject:
         )
         init = ("init", "-q", "--template=", "-b", "main")
         for arguments in (init, ("add", "-A"), ("commit", "-q", "-m", "start"), ("tag", "v1")):
-            subprocess.run([*GIT, *arguments], cwd=path, check=True)
+            git(path, *arguments)
 
     @property
     def env(self) -> dict[str, str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from repositories import copied
 
+from git_repositories import git
 from youbencha import __version__
 from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.resume import cell_infos
@@ -23,7 +23,6 @@ from youbencha.trial.context import Host
 from youbencha.trial.plan import PlanOptions, plan_trial
 
 PATIENCE_S = 120
-GIT = ("git", "-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false")
 WORK = "echo done > done.txt"
 
 
@@ -55,7 +54,7 @@ class EngineBench:
     def _make_repository(self, path: Path) -> None:
         (path / "README.md").write_text("A task.\n")
         for arguments in (("init", "-q", "--template=", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", "start")):
-            subprocess.run([*GIT, *arguments], cwd=path, check=True)
+            git(path, *arguments)
 
     def cell(self, host: Host, orchestrator: str, task: str, script: str = WORK, **more: Any) -> Cell:
         """`script` is run by a shell in the agent's workspace."""

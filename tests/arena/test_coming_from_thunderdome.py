@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from arena_bench import GIT, SMALL, ArenaBench
+from arena_bench import SMALL, ArenaBench
 from ruamel.yaml import YAML
 from test_original_results import PUBLISHED, write_results
 from validation_bench import HIDDEN, SOLUTION, START, task_repository
 
 from arena_trees import original, write_run
 from docker_engine import Engine, engine, image
+from git_repositories import git
 from originals import original as original_clone
 from stack_tools import runners_directory
 from yb import Done, run_here, yb
@@ -332,9 +332,9 @@ def test_the_clone_of_the_original_works(tmp_path: Path) -> None:
         repository.mkdir(parents=True)
         (repository / "TASK.md").write_text("Do it.\n")
         for arguments in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "v1")):
-            subprocess.run([*GIT, *arguments], cwd=repository, check=True)
+            git(repository, *arguments)
         for tag in ("v1", "v1-solution", "v1-validation"):
-            subprocess.run([*GIT, "tag", tag], cwd=repository, check=True)
+            git(repository, "tag", tag)
     for orchestrator in ("null", "claude-code", "aider", "gemini-cli"):
         plan = yb("bench", "run", "--dry-run", "--json", "--orchestrator", orchestrator, cwd=here)
         assert plan.returncode == 0, plan.stderr

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from arena_bench import GIT
 from arena_process import ArenaProject
 from engine_bench import metas
 
 from agent_clis import NEWEST
 from claude_bench import API_KEY, says, script, versions
+from git_repositories import git
 from youbencha.report.commit_files import CommitFiles, commit_notes, describe_files
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.scripted_model import ScriptedModel
@@ -47,7 +46,7 @@ def project_in(root: Path, agent: dict[str, Any]) -> ArenaProject:
     project = ArenaProject(root, orchestrators=[agent], tasks=1, parallel=3)
     write(root / "repository", COMMIT)
     for arguments in (("add", "-A"), ("commit", "-q", "-m", "instructions"), ("tag", "-f", "v1")):
-        subprocess.run([*GIT, *arguments], cwd=root / "repository", check=True, capture_output=True)
+        git(root / "repository", *arguments)
     return project
 
 

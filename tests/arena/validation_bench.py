@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 
 from repositories import copied
 
+from git_repositories import git
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.settings import load_settings
 from youbencha.spec.testcase import TestCase
@@ -20,7 +20,6 @@ from youbencha.trial.plan import Plan, PlanOptions, plan_trial
 from youbencha.trial.rescore import validate_patch
 from youbencha.trial.run import run_trial
 
-GIT = ("git", "-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false")
 TEST_CMD = "python3 -m unittest discover -s tests"
 """In the test image there is no pytest."""
 
@@ -57,14 +56,14 @@ def task_repository(
     """A repository with the tags `v1`, `v1-validation` and `v1-solution`."""
 
     def make(path: Path) -> None:
-        _git(path, "init", "-q", "--template=", "-b", "main")
+        git(path, "init", "-q", "--template=", "-b", "main")
         _commit(path, start)
-        _git(path, "tag", "v1")
+        git(path, "tag", "v1")
         for tag, files in (("v1-validation", hidden), ("v1-solution", solution)):
-            _git(path, "checkout", "-q", "--detach", "v1")
+            git(path, "checkout", "-q", "--detach", "v1")
             _commit(path, files)
-            _git(path, "tag", tag)
-        _git(path, "checkout", "-q", "main")
+            git(path, "tag", tag)
+        git(path, "checkout", "-q", "main")
 
     return copied(path, path.parent, ("task", start, hidden, solution), make)
 
@@ -74,12 +73,8 @@ def _commit(path: Path, files: Mapping[str, str]) -> None:
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_text(text)
         (path / name).chmod(0o755 if text.startswith("#!") else 0o644)
-    _git(path, "add", "-A")
-    _git(path, "commit", "-q", "--allow-empty", "-m", "files")
-
-
-def _git(path: Path, *arguments: str) -> None:
-    subprocess.run([*GIT, *arguments], cwd=path, check=True)
+    git(path, "add", "-A")
+    git(path, "commit", "-q", "--allow-empty", "-m", "files")
 
 
 def writes(files: Mapping[str, str]) -> str:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engine_bench import GIT
 from ruamel.yaml import YAML
+
+from git_repositories import git
 
 PAGE = Path(__file__).parents[2] / "docs" / "compare.md"
 _BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -32,10 +33,6 @@ def printed(key: str) -> dict[str, Any]:
     blocks = [YAML(typ="safe", pure=True).load(block) for block in _BLOCK.findall(PAGE.read_text(encoding="utf-8"))]
     (found,) = [block for block in blocks if key in block]
     return dict(found)
-
-
-def git(*arguments: str, cwd: Path) -> None:
-    subprocess.run([*GIT, *arguments], cwd=cwd, check=True, capture_output=True)
 
 
 class Cache(NamedTuple):
@@ -65,13 +62,13 @@ class Github:
     def __post_init__(self) -> None:
         self.upstream = self.root / "upstream"
         self.upstream.mkdir()
-        git("init", "-q", "--template=", "-b", "main", cwd=self.upstream)
+        git(self.upstream, "init", "-q", "--template=", "-b", "main")
         for task in ("discount", "vat"):
             self.commit({"TASK.md": _TASK + task})
-            git("tag", f"bench/{task}", cwd=self.upstream)
+            git(self.upstream, "tag", f"bench/{task}")
             self.commit({"test_answer.py": _TEST})
-            git("tag", f"bench/{task}-tests", cwd=self.upstream)
-            git("rm", "-q", "test_answer.py", cwd=self.upstream)
+            git(self.upstream, "tag", f"bench/{task}-tests")
+            git(self.upstream, "rm", "-q", "test_answer.py")
         programs = self.root / "programs"
         programs.mkdir()
         (programs / "pip").write_text(f'#!/bin/sh\necho "$@" >> "{self.root}/pip.log"\n')
@@ -79,12 +76,12 @@ class Github:
         self.path = f"{programs}{os.pathsep}{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}"
 
     def commit(self, files: dict[str, str], branch: str = "main") -> None:
-        git("checkout", "-q", "-B", branch, cwd=self.upstream)
+        git(self.upstream, "checkout", "-q", "-B", branch)
         for name, text in files.items():
             (self.upstream / name).parent.mkdir(exist_ok=True)
             (self.upstream / name).write_text(text)
-        git("add", "-A", cwd=self.upstream)
-        git("commit", "-q", "--allow-empty", "-m", "change", cwd=self.upstream)
+        git(self.upstream, "add", "-A")
+        git(self.upstream, "commit", "-q", "--allow-empty", "-m", "change")
 
     def run(self, event: str, branch: str, *, fork: bool = False) -> Ended:
         context = {
@@ -150,7 +147,7 @@ class _Job:
                 shallow = ["--depth", str(depth), "--no-tags"] if depth else []
                 self._checkout.parent.mkdir(parents=True)
                 source = f"file://{self._github.upstream}"
-                git("clone", "-q", *shallow, "-b", self._branch, source, str(self._checkout), cwd=self._home)
+                git(self._home, "clone", "-q", *shallow, "-b", self._branch, source, str(self._checkout))
             case "actions/cache/restore":
                 self._restore(options)
             case "actions/cache/save":

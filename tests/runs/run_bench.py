@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from claude_bench import API_KEY
+from git_repositories import git
 from yb import SCRIPT, run_here
 from youbencha.log.model import YouBenchaLog
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.scripted_model import ScriptedModel
 from youbencha.store.bundle import ResultsBundle
 
-GIT = ("git", "-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false")
 PATIENCE_S = 300
 """More than LiteLLM is given to start."""
 
@@ -80,16 +79,13 @@ class RunBench:
             path.write_bytes(content.encode() if isinstance(content, str) else content)
         self.git("add", "-A")
         self.git("commit", "-q", "-m", "a commit")
-        made = self.git("rev-parse", "HEAD").strip()
+        made = self.git("rev-parse", "HEAD")
         if branch:
             self.git("checkout", "-q", "main")
         return made
 
     def git(self, *arguments: str, cwd: Path | None = None) -> str:
-        done = subprocess.run(
-            [*GIT, *arguments], cwd=cwd or self.repository, check=True, capture_output=True, text=True
-        )
-        return done.stdout
+        return git(cwd or self.repository, *arguments)
 
     def write_case(self, agent: Mapping[str, Any], **more: Any) -> Path:
         case = {"name": "a test case", "repo": str(self.repository), "agent": agent, "evaluators": ["git-diff"]}

@@ -47,7 +47,7 @@ async def test_a_second_test_case_does_not_replace_the_first(runs: RunBench) -> 
     for meta in found.values():
         assert (meta.outcome, meta.valid, meta.composite_score) == ("solved", True, 1.0)
         assert meta.identity is not None
-        assert meta.identity.task_commit == runs.git("rev-parse", "HEAD").strip()
+        assert meta.identity.task_commit == runs.git("rev-parse", "HEAD")
     run = (runs.workspace / "bench" / "latest").resolve()
     assert "+TAX = 0.2" in (run / "trials/command/a/trial-1/diff.patch").read_text()
     assert "4 of 4 trials finished" in done.out

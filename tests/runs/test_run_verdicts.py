@@ -23,7 +23,7 @@ async def test_a_change_that_passes(runs: RunBench) -> None:
     assert bundle.summary.overall_status == "passed"
     assert (bundle.outcome and bundle.outcome.name, bundle.outcome and bundle.outcome.valid) == ("solved", True)
     assert bundle.execution.complete
-    assert bundle.test_case.commit == runs.git("rev-parse", "HEAD").strip()
+    assert bundle.test_case.commit == runs.git("rev-parse", "HEAD")
     assert bundle.test_case.branch == "main"
     assert bundle.agent is not None
     assert (bundle.agent.status, bundle.agent.exit_code) == ("success", 0)
@@ -139,7 +139,7 @@ async def test_an_agent_that_commits_hides_nothing(runs: RunBench) -> None:
     done = await runs.run(runs.program(f"{EDIT}; {commit}"))
     metrics = done.bundle.evaluators[0].metrics
     assert metrics["files_changed"] == 1
-    assert metrics["base_commit"] == runs.git("rev-parse", "HEAD").strip()
+    assert metrics["base_commit"] == runs.git("rev-parse", "HEAD")
     assert metrics["current_commit"] not in (None, metrics["base_commit"])
 
 

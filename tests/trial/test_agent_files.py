@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from trial_bench import GIT, TrialBench
+from trial_bench import TrialBench
 
+from git_repositories import git
 from systems import posix_only
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.spec.testcase import AgentSpec, TestCase
@@ -91,8 +91,7 @@ async def test_the_agent_has_the_files_and_the_diff_does_not(trials: TrialBench)
     assert "+mine" in done.diff
     assert "AGENTS.md" not in done.diff
     assert "rule" not in done.diff
-    git = subprocess.run([*GIT, "status", "--short"], cwd=done.tree, capture_output=True, text=True, check=True)
-    assert git.stdout == " M src.py\n?? docs/\n"
+    assert git(done.tree, "status", "--short").split() == ["M", "src.py", "??", "docs/"]
 
 
 HOSTILE = {
@@ -184,7 +183,7 @@ async def test_a_link_of_the_repository_is_put_back(trials: TrialBench) -> None:
     repository = Path(case.repo)
     (repository / "AGENTS.md").unlink()
     (repository / "AGENTS.md").symlink_to("README.md")
-    subprocess.run([*GIT, "commit", "-qam", "a link"], cwd=repository, check=True)
+    git(repository, "commit", "-qam", "a link")
     done = await ran(trials, case)
     assert (done.tree / "AGENTS.md").readlink() == Path("README.md")
     assert (done.tree / "README.md").read_text() == "the original\n"
@@ -207,8 +206,8 @@ async def test_files_of_hooks_are_put_back(trials: TrialBench) -> None:
     case = overlaid_case(trials, "print(open('.env').read())")
     write(trials.root / "overlay", {".env": "KEY=laid\n", ".gitignore": ".env\n"})
     (Path(case.repo) / ".gitignore").write_text(".env\n")
-    subprocess.run([*GIT, "add", "-A"], cwd=case.repo, check=True)
-    subprocess.run([*GIT, "commit", "-qm", "ignored"], cwd=case.repo, check=True)
+    git(Path(case.repo), "add", "-A")
+    git(Path(case.repo), "commit", "-qm", "ignored")
     hook = {"name": "script", "config": {"command": "echo KEY=hook > .env; chmod 755 .env"}}
     done = await ran(trials, TestCase.model_validate({**case.model_dump(), "pre_execution": [hook]}))
     assert "KEY=laid" in done.output

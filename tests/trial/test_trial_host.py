@@ -5,15 +5,15 @@ from __future__ import annotations
 import ast
 import asyncio
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from trial_bench import GIT, TrialBench
+from trial_bench import TrialBench
 
 import youbencha
+from git_repositories import git
 from youbencha.errors import YouBenchaError
 from youbencha.store import prune
 from youbencha.trial.run import run_trial
@@ -58,7 +58,7 @@ async def test_a_remote_is_asked_for_its_references_once(trials: TrialBench, mon
         *(run_trial(trials.plan(host, case), host, directory=trials.runs / f"{number}") for number in range(2))
     )
     (repository / "README.md").write_text("moved\n")
-    subprocess.run([*GIT, "commit", "-qam", "moved"], cwd=repository, check=True)
+    git(repository, "commit", "-qam", "moved")
     third = await run_trial(trials.plan(host, case), host, directory=trials.runs / "2")
     assert len({result.bundle.test_case.commit for result in (*both, third)}) == 1
     assert len([call for call in asked if "ls-remote" in call]) == 1

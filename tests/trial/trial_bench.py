@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from git_repositories import git
 from youbencha.locks import is_locked
 from youbencha.spec.settings import load_settings
 from youbencha.spec.testcase import TestCase
@@ -18,7 +18,6 @@ from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan, PlanOptions, plan_trial
 
 PATIENCE_S = 120
-GIT = ("git", "-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false")
 
 
 class TrialBench:
@@ -43,12 +42,12 @@ class TrialBench:
     def repository(self, name: str = "repository", files: Mapping[str, str] | None = None) -> Path:
         path = self.root / name
         path.mkdir()
-        subprocess.run([*GIT, "init", "-q", "-b", "main"], cwd=path, check=True)
+        git(path, "init", "-q", "-b", "main")
         for file, content in (files or {"README.md": f"{name}\n"}).items():
             (path / file).parent.mkdir(parents=True, exist_ok=True)
             (path / file).write_text(content)
-        subprocess.run([*GIT, "add", "-A"], cwd=path, check=True)
-        subprocess.run([*GIT, "commit", "-q", "-m", "start"], cwd=path, check=True)
+        git(path, "add", "-A")
+        git(path, "commit", "-q", "-m", "start")
         return path
 
     def case(self, program: str, *, repo: str | Path | None = None, **more: Any) -> TestCase:
