@@ -186,7 +186,8 @@ class Checkpoints:
         """
         async with self._busy:
             target, message = await self._target(name), await self._message(name)
-            earlier = [int(kept[len(_BEFORE_RESTORE) :]) for kept in self._commits if _is_before_restore(kept)]
+            kept = (re.fullmatch(rf"{_BEFORE_RESTORE}([0-9]+)", ref) for ref in self._commits)
+            earlier = [int(match[1]) for match in kept if match]
             kept_as = f"{_BEFORE_RESTORE}{max(earlier, default=0) + 1}"
             await self._take(kept_as, f"before {name} was restored")
             if lost := sorted(self._recorder.left_out & target.keys()):
@@ -542,10 +543,6 @@ def _is_recordable(path: bytes, entry: Entry) -> bool:
     parts = path.split(b"/")
     names_ok = all(part not in (b"", b".", b"..") and part.lower() != b".git" for part in parts)
     return names_ok and parts[0] not in _NEVER and entry.mode in (LINK, FILE, PROGRAM)
-
-
-def _is_before_restore(name: str) -> bool:
-    return re.fullmatch(rf"{_BEFORE_RESTORE}[0-9]+", name) is not None
 
 
 def _as_paths(paths: Collection[bytes]) -> tuple[str, ...]:

@@ -95,17 +95,14 @@ class LocalStore:
             self.known_refs = refs if refs.head else refs._replace(head=await commit_at(self.git_dir, "HEAD"))
         return self.known_refs
 
-    async def commit(self, written: str) -> str:
-        """Return the full id of a commit, given in full or as a prefix."""
+    async def fetch_commit(self, written: str) -> str:
+        """Return the full id of a commit, given in full or as a prefix, or as the id of a tag."""
+        if self.known_refs is not None and written in self.known_refs.commits:
+            return written
         commit = await commit_beginning(self.git_dir, written, self.public_url)
         if commit is None:
             raise unknown_commit(written, self.public_url)
         return commit
-
-    async def fetch_commit(self, object_id: str) -> str:
-        """Return the commit behind an id of `refs`."""
-        known = self.known_refs is not None and object_id in self.known_refs.commits
-        return object_id if known else await self.commit(object_id)
 
     async def refetch(self) -> bool:
         """Fetch everything again, because something is damaged. Return False: that is not possible."""
@@ -187,8 +184,8 @@ class Mirror:
             self.known_refs = from_listing(await ask_remote(self._remote, None, *_LIST, after=_LISTED))
         return self.known_refs
 
-    async def commit(self, written: str) -> str:
-        """Return the full id of a commit, given in full or as a prefix, and make sure that the mirror has it."""
+    async def fetch_commit(self, written: str) -> str:
+        """Return the full id of a commit, as `LocalStore.fetch_commit`, and make sure that the mirror has it."""
         commit = await self._stored_commit(written)
         if commit is None:
             await self.refs()
@@ -198,9 +195,6 @@ class Mirror:
             raise unknown_commit(written, self.public_url)
         self._known = _identity(self.git_dir)
         return commit
-
-    async def fetch_commit(self, object_id: str) -> str:
-        return await self.commit(object_id)
 
     async def refetch(self) -> bool:
         """Fetch again, unless another process has done so since the mirror was read."""
@@ -464,7 +458,10 @@ def _remote_error(remote: RemoteUrl, result: ProcessResult, timeout_s: float) ->
         if re.search(failure.pattern, result.printed, re.IGNORECASE):
             message, hint = failure.message.format(url=url), failure.hint.format(url=url)
             return YouBenchaError(failure.code, message, hint=hint, context={"reason": output})
-    reason = f"no answer within {timeout_s:.0f} s" if result.timed_out else _reason_in(output)
+    lines = [line for line in output.splitlines() if line.startswith(("fatal: ", "ssh: ", "error: "))]
+    reason = (lines or output.splitlines() or ["git gave no reason"])[0].partition(": ")[2] or output
+    if result.timed_out:
+        reason = f"no answer within {timeout_s:.0f} s"
     return YouBenchaError(
         "REPO_UNREACHABLE",
         f"The repository {url} cannot be reached: {reason}",
@@ -476,8 +473,3 @@ def _remote_error(remote: RemoteUrl, result: ProcessResult, timeout_s: float) ->
 def _is_local_failure(output: str) -> bool:
     """Return whether the mirror is damaged, or the disk is full. The remote's messages begin with `remote:`."""
     return any(_LOCAL_FAILURE.search(line) for line in output.splitlines() if not line.startswith("remote:"))
-
-
-def _reason_in(output: str) -> str:
-    lines = [line for line in output.splitlines() if line.startswith(("fatal: ", "ssh: ", "error: "))]
-    return (lines or output.splitlines() or ["git gave no reason"])[0].partition(": ")[2] or output

@@ -78,7 +78,7 @@ async def open_repository(
     store.known_refs = refs
     name = short_name(branch) if branch is not None else None
     if commit is not None:
-        return Repository(store, await store.commit(commit), name, progress)
+        return Repository(store, await store.fetch_commit(commit), name, progress)
     known = await store.refs()
     resolved = await store.fetch_commit(known.resolve(name, "branch", store.public_url))
     return Repository(store, resolved, name or known.default_branch, progress)
@@ -120,7 +120,8 @@ class Repository:
         directory = directory.absolute()
 
         async def make() -> None:
-            await check_out(self._store.objects, self.commit, self._local_branch(), directory)
+            branch = self.branch if self.branch is not None and is_ref_name(self.branch) else _NO_BRANCH
+            await check_out(self._store.objects, self.commit, branch, directory)
 
         await self._again_if_damaged(make, self.commit, directory)
         if submodules := await submodules_in(directory):
@@ -149,7 +150,7 @@ class Repository:
     async def resolve(self, name: str, source: RefKind = "branch") -> str:
         """Return the full id of the commit of another branch, tag or commit, and fetch it if needed."""
         if source == "commit":
-            return await self._store.commit(name)
+            return await self._store.fetch_commit(name)
         return await self._store.fetch_commit((await self._store.refs()).resolve(name, source, self.public_url))
 
     async def read_file(self, name: str, limit: int) -> bytes:
@@ -260,9 +261,6 @@ class Repository:
         patch_file = patch_file.absolute()
         with scratch_git_dir(patch_file, self.commit, self._store.objects) as scratch:
             return await _difference(scratch, "diff-tree", "-r", self.commit, commit, patch_file=patch_file)
-
-    def _local_branch(self) -> str:
-        return self.branch if self.branch is not None and is_ref_name(self.branch) else _NO_BRANCH
 
     async def _again_if_damaged(self, make: Callable[[], Awaitable[None]], commit: str, directory: Path) -> None:
         try:
