@@ -11,7 +11,7 @@ import typer
 
 from youbencha.cli.serving import gateway
 from youbencha.gateway.call import Call, Labels
-from youbencha.gateway.ledger import KILLED, entry_of
+from youbencha.gateway.ledger import KILLED, ledger_entry
 from youbencha.gateway.refusals import Reason
 from youbencha.spec.gateway import CassetteSpec, GatewaySpec, GatewayType, LiteLLMSpec, ModelPrice, UpstreamSpecs
 from youbencha.usage import Tokens
@@ -62,7 +62,7 @@ def test_the_pages_snippets_are_valid() -> None:
 def test_exactly_the_existing_ledger_fields_are_documented() -> None:
     call = Call("1", 0.0, Labels("k"), "GET", "/", None, None, None, 200, Tokens(), None, False)
     fields, errors = section("The ledger").split("| `error` | |")
-    assert first_column(fields) - {"field"} == set(entry_of(call))
+    assert first_column(fields) - {"field"} == set(ledger_entry(call))
     assert set(get_args(Reason)) <= first_column(errors)
     assert KILLED in fields
 

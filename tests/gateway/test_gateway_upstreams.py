@@ -75,7 +75,7 @@ def test_upstreams_from_the_environment(env: dict[str, str], expected: tuple[str
 )
 def test_the_api_version_is_not_repeated_in_a_url(base: str, url: str) -> None:
     upstream = find_upstreams(GatewaySpec(), {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": base})["openai"]
-    assert upstream.url_of("/v1/chat/completions") == url
+    assert upstream.full_url("/v1/chat/completions") == url
 
 
 def test_the_configuration_wins_over_the_environment() -> None:

@@ -7,10 +7,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from metered_streams import chunkings
 
-from youbencha.gateway.sse import Event, SseParser, write_event
+from youbencha.gateway.sse import SseEvent, SseParser, write_event
 
 
-def split(*chunks: bytes, **options: int) -> list[Event]:
+def split(*chunks: bytes, **options: int) -> list[SseEvent]:
     parser = SseParser(**options)  # type: ignore[arg-type]
     return [event for chunk in chunks for event in parser.feed(chunk)]
 
@@ -39,7 +39,7 @@ def split(*chunks: bytes, **options: int) -> list[Event]:
         ("data: ü🙂\n\n".encode(), [(b"", "ü🙂".encode())]),
     ],
 )
-def test_parsing_of_events(raw: bytes, events: list[Event]) -> None:
+def test_parsing_of_events(raw: bytes, events: list[SseEvent]) -> None:
     for end in (b"\n", b"\r\n", b"\r"):
         given, wanted = raw.replace(b"\n", end), events
         assert split(given) == wanted
@@ -62,7 +62,7 @@ STREAMS = st.lists(st.tuples(LINES, st.sampled_from([b"\n", b"\r", b"\r\n", b"\n
 )
 
 
-def parsed(chunks: list[bytes], most: int) -> tuple[list[Event], int]:
+def parsed(chunks: list[bytes], most: int) -> tuple[list[SseEvent], int]:
     parser = SseParser(skim=b"event: d\ndata: ", max_event_bytes=most)
     found = [event for chunk in chunks for event in parser.feed(chunk)]
     return found + parser.finish(), parser.dropped

@@ -9,7 +9,7 @@ import pytest
 
 from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.circuit import Circuit
-from youbencha.gateway.witness import Fate, ProviderRecord, Witness, fate_of
+from youbencha.gateway.witness import Fate, ProviderRecord, Witness, judge_fate
 from youbencha.usage import Tokens
 
 OWN = "claude-opus-4-5"
@@ -81,7 +81,7 @@ FATES = [
 
 @pytest.mark.parametrize(("ended", "fate"), FATES)
 def test_the_fate_of_a_call(ended: Call, fate: Fate) -> None:
-    assert fate_of(ended) is fate
+    assert judge_fate(ended) is fate
 
 
 def record_of(calls: Iterable[Call], model: str | None = None) -> ProviderRecord:

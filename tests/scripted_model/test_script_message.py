@@ -11,7 +11,7 @@ from talking import parse_events, together
 from youbencha.scripted_model import ScriptedAnswer, ScriptedUsage
 from youbencha.scripted_model.anthropic import message_events, message_json
 from youbencha.scripted_model.format import substitute
-from youbencha.scripted_model.wire import ClaimedTokens, event_bytes, tokens_of
+from youbencha.scripted_model.wire import ClaimedTokens, claimed_tokens, event_bytes
 from youbencha.spec.variables import list_names
 
 ANSWER = ScriptedAnswer.model_validate(
@@ -25,7 +25,7 @@ ANSWER = ScriptedAnswer.model_validate(
 
 
 def message(answer: ScriptedAnswer) -> dict[str, Any]:
-    return message_json(answer, "claude-test", tokens_of(answer, ScriptedUsage(input_tokens=5)))
+    return message_json(answer, "claude-test", claimed_tokens(answer, ScriptedUsage(input_tokens=5)))
 
 
 def test_a_message_has_its_blocks_in_order() -> None:
@@ -46,7 +46,7 @@ def test_a_message_has_its_blocks_in_order() -> None:
 
 
 def test_usage_comes_from_the_turn_then_the_script_then_a_small_default() -> None:
-    said = tokens_of(ANSWER, ScriptedUsage(input_tokens=5, output_tokens=6, cache_read_input_tokens=9))
+    said = claimed_tokens(ANSWER, ScriptedUsage(input_tokens=5, output_tokens=6, cache_read_input_tokens=9))
     assert said == ClaimedTokens(input=5, output=7, cache_read=9, cache_creation=0, reasoning=0)
     created = ScriptedAnswer(text="a", usage=ScriptedUsage(cache_creation_input_tokens=11))
     assert message(created)["usage"]["cache_creation"] == {

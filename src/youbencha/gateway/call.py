@@ -67,7 +67,7 @@ class Call(NamedTuple):
     """The answer says that it is finished. Not in the ledger, nor are the five above."""
 
 
-LONGEST_NAME = 200
+MAX_NAME_CHARS = 200
 """The longest model name that is written anywhere, because the client chooses it."""
 
 
@@ -78,7 +78,7 @@ class PendingCall:
         self.id = call_id
         self.labels = labels
         self.method = method
-        self.path = path[:LONGEST_NAME].encode("utf-8", "replace").decode()  # it may be any bytes
+        self.path = path[:MAX_NAME_CHARS].encode("utf-8", "replace").decode()  # it may be any bytes
         self.route = route
         self.size = RequestSize(model=None, stream=False, max_output=None, size=0)
         self.arrived = time.time()
@@ -145,7 +145,7 @@ class PendingCall:
     def settle(self, prices: Prices) -> Call:
         """Settle the reservation, and return the call for the ledger."""
         metered = self.metered()
-        model = (metered.model or self.size.model or "")[:LONGEST_NAME] or None
+        model = (metered.model or self.size.model or "")[:MAX_NAME_CHARS] or None
         cost = self._cost(prices, metered, model)
         if self.reservation is not None:
             if self.may_cost:
@@ -194,7 +194,7 @@ class PendingCall:
             method=self.method,
             path=self.path,
             wire=self.route.wire.name if self.route else None,
-            requested_model=(self.size.model or "")[:LONGEST_NAME] or None,
+            requested_model=(self.size.model or "")[:MAX_NAME_CHARS] or None,
             model=model,
             status=self.status,
             tokens=metered.tokens,

@@ -373,7 +373,7 @@ class KeyMask:
         return self.all(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
 
     def all(self, data: bytes) -> bytes:
-        return self._pattern.sub(lambda found: b"*" * len(found[0]), data)
+        return self._pattern.sub(lambda match: b"*" * len(match[0]), data)
 
     def feed(self, chunk: bytes) -> bytes:
         """Return what can be sent: not the end of a chunk that may be the beginning of a key. Then feed b""."""

@@ -235,8 +235,8 @@ def _listen(host: str, port: int) -> list[socket.socket]:
     """Listen on every address of the host, on one port."""
     listeners: list[socket.socket] = []
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, address in dict.fromkeys((each[0], str(each[4][0])) for each in found):
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, address in dict.fromkeys((info[0], str(info[4][0])) for info in addresses):
             chosen = listeners[0].getsockname()[1] if listeners else port
             listeners.append(socket.create_server((address, chosen), family=family, backlog=_BACKLOG))
     except OSError as error:

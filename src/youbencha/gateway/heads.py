@@ -21,7 +21,7 @@ from youbencha.process import Redactor
 
 _MAX_HEADS = 64
 _MAX_BYTES = 2 * 1024 * 1024
-"""Of all heads. Those of Claude Code have 60 to 160 KB, and a session has one to five."""
+"""The size of all heads. Those of Claude Code have 60 to 160 KB, and a session has one to five."""
 
 _IGNORED = frozenset({"stream", "stream_options"})
 """They change how an answer is sent. Some agents repeat a broken call without streaming."""
@@ -49,7 +49,7 @@ class RequestHeads:
         if not self._complete:
             return
         try:
-            self._add(wire, path, _head_of(as_mapping(body), headers), _opening_of(as_mapping(body)))
+            self._add(wire, path, _read_head(as_mapping(body), headers), _read_opening(as_mapping(body)))
         except RecursionError:  # an agent may send anything
             self._complete = False
 
@@ -79,7 +79,7 @@ class RequestHeads:
             yield matcher.canonical(ModelRequest("POST", path, wire, {}, whole), days).fingerprint[:_DIGITS]
 
 
-def _head_of(body: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+def _read_head(body: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
     left_out = {*MESSAGES, *_IGNORED}
     head = {key: value for key, value in body.items() if key not in left_out}
     features = sorted(filter(None, (each.strip() for each in headers.get(_BETA, "").split(","))))
@@ -91,7 +91,7 @@ def _system_messages(body: Mapping[str, Any]) -> Iterator[Any]:
     return takewhile(lambda message: as_mapping(message).get("role") in _SYSTEM_ROLES, _conversation(body))
 
 
-def _opening_of(body: Mapping[str, Any]) -> list[Any]:
+def _read_opening(body: Mapping[str, Any]) -> list[Any]:
     """The messages before the model's first answer."""
     return list(takewhile(lambda message: as_mapping(message).get("role") in _ASKING_ROLES, _conversation(body)))
 
@@ -100,10 +100,10 @@ _ASKING_ROLES = {*_SYSTEM_ROLES, "user"}
 
 
 def _conversation(body: Mapping[str, Any]) -> list[Any]:
-    found: object = next((body[key] for key in MESSAGES if key in body), [])
-    return found if isinstance(found, list) else [{"role": "user", "content": found}]
+    talk: object = next((body[key] for key in MESSAGES if key in body), [])
+    return talk if isinstance(talk, list) else [{"role": "user", "content": talk}]
 
 
 def _tools(head: Mapping[str, Any]) -> list[Any]:
-    found = head.get("tools")
-    return found if isinstance(found, list) else []
+    tools = head.get("tools")
+    return tools if isinstance(tools, list) else []

@@ -57,7 +57,7 @@ class KeyTotals:
 
     def __init__(self) -> None:
         self.total = ModelTotals()
-        """Of the calls that request an answer of a model."""
+        """Sums over the calls that request an answer of a model."""
         self.models: dict[str, ModelTotals] = {}
         self.paid_usd: Decimal | None = Decimal(0)
         """The cost of what was not replayed; None if a price is missing."""
@@ -167,7 +167,7 @@ class KeyScope(NamedTuple):
     """Patterns of the models' names; empty for all of the provider."""
 
     def allows(self, provider: Provider, model: str | None) -> bool:
-        named = not self.models or model is None or any(fnmatchcase(model.lower(), each) for each in self.models)
+        named = not self.models or model is None or any(fnmatchcase(model.lower(), pattern) for pattern in self.models)
         return self.provider in (None, provider) and named
 
 
@@ -224,10 +224,10 @@ class VirtualKeys:
 
     def find(self, key: str | None, peer: str | None) -> VirtualKey | None:
         """Return the key, if it is valid and may be used by `peer`."""
-        found = self._valid.get(key) if key else None
-        if found is None or (found.peers is not None and peer not in found.peers):
+        valid = self._valid.get(key) if key else None
+        if valid is None or (valid.peers is not None and peer not in valid.peers):
             return None
-        return found
+        return valid
 
     def explain(self, key: str | None) -> InvalidKey:
         """Return what is wrong with a key that `find` does not find."""

@@ -31,7 +31,7 @@ _MAX_NOTED_BYTES = 1024 * 1024
 """The size of `FILE.open` beyond which it is cleared as soon as no request is in progress."""
 
 
-def entry_of(call: Call) -> dict[str, Any]:
+def ledger_entry(call: Call) -> dict[str, Any]:
     """Return a call as an entry of the ledger."""
     return {
         "at": iso_time(call.at),
@@ -105,11 +105,11 @@ class Ledger:
         """Note a call in progress, as far as it is known."""
         if self._open is not None:
             self._under_way.add(call.id)
-            self._noted_bytes += self._write(self._open, entry_of(call))
+            self._noted_bytes += self._write(self._open, ledger_entry(call))
 
     def ended(self, call: Call) -> None:
         if self._lines is not None:
-            self._write(self._lines, entry_of(call))
+            self._write(self._lines, ledger_entry(call))
         self._under_way.discard(call.id)
         if self._open is not None and not self._under_way and self._noted_bytes > _MAX_NOTED_BYTES:
             os.ftruncate(self._open, 0)

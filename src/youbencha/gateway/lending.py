@@ -18,7 +18,7 @@ from aiohttp import web
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.cassette.matching import Places
 from youbencha.gateway.keys import LentKeys, Tickets
-from youbencha.gateway.request import peer_of
+from youbencha.gateway.request import find_peer
 from youbencha.json_lines import as_mapping
 
 CONTROL_PREFIX = "/_youbencha/"
@@ -29,7 +29,7 @@ STATE_EVERY_S = 1.0
 
 _MAX_BODY_BYTES = 16 * 1024
 _BODY_WITHIN_S = 10.0
-_LONGEST_NAME = 200
+_MAX_NAME_CHARS = 200
 
 
 class Lending:
@@ -50,7 +50,7 @@ class Lending:
             return await self._state(request, token, keys)
         known = _ACTIONS.get(action) if request.method == "POST" else None
         if known is None:
-            return _answer(404, {"error": f"{request.method} {request.path[:_LONGEST_NAME]} does not exist"})
+            return _answer(404, {"error": f"{request.method} {request.path[:_MAX_NAME_CHARS]} does not exist"})
         try:
             return _answer(200, await known(keys, await _body(request), request))
         except _BadRequestError as error:
@@ -95,9 +95,9 @@ async def _body(request: web.Request) -> Mapping[str, Any]:
 async def _issue(keys: LentKeys, body: Mapping[str, Any], request: web.Request) -> dict[str, Any]:
     """The key is valid only for the machine that asks for it."""
     match body:
-        case {"role": "agent" | "evaluator" as role, "name": str(name)} if 0 < len(name) <= _LONGEST_NAME:
-            peer = peer_of(request)
-            places = Places(tuple((each, Path(path)) for each, path in _texts_in(body.get("places"))))
+        case {"role": "agent" | "evaluator" as role, "name": str(name)} if 0 < len(name) <= _MAX_NAME_CHARS:
+            peer = find_peer(request)
+            places = Places(tuple((name, Path(path)) for name, path in _texts_in(body.get("places"))))
             peers = None if peer is None else frozenset({peer})
             access = await keys.issue(role, name, places=places, peers=peers)
             return {"key": access.key}

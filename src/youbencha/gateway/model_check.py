@@ -94,7 +94,7 @@ def _get(
 ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
     facts = PROVIDERS[upstream.provider]
     return client.get(
-        URL(upstream.url_of(facts.models_path) + rest, encoded=True),
+        URL(upstream.full_url(facts.models_path) + rest, encoded=True),
         headers={**upstream.credentials(), **facts.headers, "Accept-Encoding": "identity"},
         allow_redirects=False,
         proxy=proxy_for(upstream.url),

@@ -25,7 +25,7 @@ from youbencha.gateway.keys import VirtualKey, VirtualKeys
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
 from youbencha.gateway.refusals import Reason, Refusal
-from youbencha.gateway.request import ClientRequest, body_to_send, path_to, peer_of, read_request, route_request
+from youbencha.gateway.request import ClientRequest, body_to_send, find_peer, raw_path, read_request, route_request
 from youbencha.gateway.wires import WIRES, Route, lower_names, presented_key
 from youbencha.json_lines import as_mapping
 
@@ -70,7 +70,7 @@ class Proxy:
         headers = lower_names(request.headers)
         route = route_request(request, headers)
         secret = presented_key(headers, request.query)
-        peer = peer_of(request)
+        peer = find_peer(request)
         key = self._keys.find(secret, peer)
         if key is None:
             return self._refuse_key(request, route, secret)
@@ -103,7 +103,7 @@ class Proxy:
             call.finish()
 
     def _new_call(self, labels: Labels, request: web.Request, route: Route | None) -> PendingCall:
-        return PendingCall(f"{self._prefix}-{next(self._ids)}", labels, request.method, path_to(request), route)
+        return PendingCall(f"{self._prefix}-{next(self._ids)}", labels, request.method, raw_path(request), route)
 
     def _refuse_key(self, request: web.Request, route: Route | None, secret: str | None) -> web.StreamResponse:
         invalid = self._keys.explain(secret)
@@ -166,11 +166,11 @@ class Proxy:
         """Replay the recorded answer, or ask the provider and record its answer."""
         route = incoming.route
         method = incoming.request.method
-        asking = ModelRequest(method, route.path, route.wire.name, incoming.headers, incoming.body, incoming.raw)
-        if answer := _find(cassette, asking):
+        model_request = ModelRequest(method, route.path, route.wire.name, incoming.headers, incoming.body, incoming.raw)
+        if answer := _find(cassette, model_request):
             return await replay(incoming.request, call, route.wire, answer, body_to_send(incoming, call)[1])
         if cassette.mode == "replay":
-            mismatch = cassette.mismatch(asking)
+            mismatch = cassette.mismatch(model_request)
             key.mismatches.append(mismatch)
             raise Refusal("not_recorded", f"no recording matches this request: {mismatch.summary}")
         chunks: Chunks = []
@@ -185,7 +185,7 @@ class Proxy:
             raise
         finally:
             # Some clients disconnect after the last event, and do not wait for the end of the body.
-            _record(cassette, asking, call, chunks, None if call.metered().complete else lost)
+            _record(cassette, model_request, call, chunks, None if call.metered().complete else lost)
 
     def _finish(self, key: VirtualKey, call: PendingCall) -> None:
         """Settle a call, count it and write it to the ledger."""
@@ -203,21 +203,21 @@ def _once(action: Callable[[], None]) -> Callable[[], None]:
     return lambda: waiting.pop()() if waiting else None
 
 
-def _find(cassette: CassetteSession, asking: ModelRequest) -> ReplayedAnswer | None:
+def _find(cassette: CassetteSession, model_request: ModelRequest) -> ReplayedAnswer | None:
     try:
-        return cassette.find(asking)
+        return cassette.find(model_request)
     except YouBenchaError as error:  # a file of the cassette is broken
         raise Refusal("not_recorded", error.message) from error
 
 
 def _record(
-    cassette: CassetteSession, asking: ModelRequest, call: PendingCall, chunks: Chunks, lost: str | None
+    cassette: CassetteSession, model_request: ModelRequest, call: PendingCall, chunks: Chunks, lost: str | None
 ) -> None:
     """Record an answer. If that fails, it is only reported, because the answer was paid for and delivered."""
     is_answer = call.error == "client_gone" or (call.error == "provider_refused" and call.status not in _OF_THE_KEY)
     failed = None if is_answer else call.error or call.metered().error
     try:
-        cassette.keep(asking, call.status or 0, call.headers, chunks, failed=failed, lost=lost)
+        cassette.keep(model_request, call.status or 0, call.headers, chunks, failed=failed, lost=lost)
     except YouBenchaError as error:
         cassette.write_error = cassette.write_error or error.message
 

@@ -28,7 +28,7 @@ _GONE_AFTER_S = 60.0
 _REACHABLE = "Nodes must be able to reach this address, as long as the run takes."
 
 _SILENCE_S = 10.0
-"""Of a connection, on which a line arrives every second."""
+"""How long a connection may be silent, on which a line arrives every second."""
 
 _ANSWER_WITHIN_S = 30.0
 _RETRY_AFTER_S = 0.5
@@ -79,7 +79,7 @@ class RemoteKeys:
     async def issue(
         self, role: KeyRole, name: str, *, places: Places | None = None, peers: frozenset[str] | None = None
     ) -> GatewayAccess:
-        named = {each: str(path).encode("utf-8", "replace").decode() for each, path in places.named} if places else {}
+        named = {name: str(path).encode("utf-8", "replace").decode() for name, path in places.named} if places else {}
         answer = await self._call("issue", {"role": role, "name": name, "places": named})
         if role == "evaluator":
             return GatewayAccess(self._gateway_url, answer["key"])

@@ -32,8 +32,8 @@ MAX_REQUEST_BYTES = 64 * 1024 * 1024
 """Decoded. A prompt of a million characters is sent again with every turn."""
 
 MAX_JSON_PARTS = 3_000_000
-"""Of a request's JSON, including those in its texts. Parsing sixty megabytes of `[],[],…` blocked the event loop, and
-so all deadlines, for seven seconds; no model accepts a text with so many."""
+"""The limit of brackets and commas in a request, those in its texts included. Parsing sixty megabytes of `[],[],…`
+blocked the event loop, and so all deadlines, for seven seconds; no model accepts a text with so many."""
 
 _PARTS = (b"{", b"[", b",")
 
@@ -140,19 +140,19 @@ def _decode(body: bytes, encoding: str) -> bytes:
     return decoded
 
 
-def peer_of(request: web.Request) -> str | None:
+def find_peer(request: web.Request) -> str | None:
     """Return the client's address, or the Unix socket that it connected to."""
     own = request.transport.get_extra_info("sockname") if request.transport is not None else None
     return own if isinstance(own, str) else request.remote
 
 
-def path_to(request: web.Request) -> str:
+def raw_path(request: web.Request) -> str:
     """Return the path without decoding it, because `%2F` and `%3F` in a name must stay as they are."""
     return request.rel_url.raw_path.replace("%3A", ":").replace("%3a", ":")
 
 
 def route_request(request: web.Request, headers: Mapping[str, str]) -> Route | None:
-    path = path_to(request)
+    path = raw_path(request)
     if not path.isascii() or not request.rel_url.raw_query_string.isascii():
         return None
     route = find_route(request.method, path, headers)
@@ -205,7 +205,7 @@ def url_for(upstream: Upstream, route: Route, request: web.Request) -> URL:
     """Return the URL with the client's query, except for virtual keys and what would change the request."""
     parts = (part for part in request.rel_url.raw_query_string.split("&") if part)
     query = "&".join(part for part in parts if _is_passed_on(unquote(part), upstream))
-    return URL(upstream.url_of(route.path) + (f"?{query}" if query else ""), encoded=True)
+    return URL(upstream.full_url(route.path) + (f"?{query}" if query else ""), encoded=True)
 
 
 def _is_passed_on(part: str, upstream: Upstream) -> bool:

@@ -64,7 +64,7 @@ class GatewayServer:
         address = listener.getsockname()
 
         def limited() -> asyncio.BaseProtocol:
-            here = (each for each in accept.connections if is_unix and _address_of(each) == address)
+            here = (connection for connection in accept.connections if is_unix and _socket_name(connection) == address)
             if sum(1 for _ in here) >= MAX_CONNECTIONS:  # a sandbox's processes could open any number
                 return _TooManyConnections()
             connection = accept()
@@ -150,12 +150,12 @@ def _runner(handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> 
     )
 
 
-def _address_of(connection: RequestHandler) -> object:
+def _socket_name(connection: RequestHandler) -> object:
     return connection.transport.get_extra_info("sockname") if connection.transport is not None else None
 
 
 class _TooManyConnections(asyncio.Protocol):
-    """Closes each connection at once."""
+    """Closes connection connection at once."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()

@@ -11,10 +11,10 @@ from functools import lru_cache
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 """A larger event is dropped; events with usage are much shorter."""
 
-Event = tuple[bytes, bytes]
+SseEvent = tuple[bytes, bytes]
 """Name (empty if there is none) and data. A named tuple would take as long as the rest of the parser."""
 
-_LONGEST_HEAD = 128
+_MAX_HEAD_CHARS = 128
 _BLANK_LINES = re.compile(rb"\n\n+")
 _BOM = b"\xef\xbb\xbf"
 
@@ -35,7 +35,7 @@ class SseParser:
         self._dropping = False
         """The pending event is too large, and its beginning was dropped."""
 
-    def feed(self, chunk: bytes) -> list[Event]:
+    def feed(self, chunk: bytes) -> list[SseEvent]:
         """Return the events that are complete with this chunk."""
         if self._start is not None:
             chunk = self._without_mark(self._start + chunk)
@@ -44,11 +44,11 @@ class SseParser:
         if not self._pending and chunk.endswith(b"\n\n") and not chunk.startswith(b"\n"):
             return self._events(chunk)  # most chunks are one or several complete events
         complete = self._complete_with(chunk)
-        found = self._events(complete) if complete else []
+        events = self._events(complete) if complete else []
         self._limit_pending()
-        return found
+        return events
 
-    def finish(self) -> list[Event]:
+    def finish(self) -> list[SseEvent]:
         """Return the last event, if the stream ended without the blank line after it."""
         return self.feed(b"\n\n")
 
@@ -88,7 +88,7 @@ class SseParser:
             del self._pending[:beyond]
             self._dropping = True
 
-    def _events(self, complete: bytes) -> list[Event]:
+    def _events(self, complete: bytes) -> list[SseEvent]:
         more_blanks = b"\n\n\n" in complete
         blocks = _BLANK_LINES.split(complete.rstrip(b"\n")) if more_blanks else complete[:-2].split(b"\n\n")
         if self._dropping or len(complete) > self._max_bytes:
@@ -105,10 +105,10 @@ class SseParser:
         return True
 
 
-def parse_event(block: bytes) -> Event | None:
+def parse_event(block: bytes) -> SseEvent | None:
     """Parse the lines of one event, separated by LF. None if they have no data."""
     head, _, data = block.partition(b"data: ")
-    if data and b"\n" not in data and len(head) < _LONGEST_HEAD and (name := _name_in(head)) is not None:
+    if data and b"\n" not in data and len(head) < _MAX_HEAD_CHARS and (name := _name_in(head)) is not None:
         return name, data
     return _parse_lines(block)
 
@@ -128,7 +128,7 @@ def _name_in(head: bytes) -> bytes | None:
     return head[7:-1] if is_name else None
 
 
-def _parse_lines(block: bytes) -> Event | None:
+def _parse_lines(block: bytes) -> SseEvent | None:
     """Parse according to the standard: comments, several lines of data, other fields."""
     name, data = b"", []
     for line in block.split(b"\n"):

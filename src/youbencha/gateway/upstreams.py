@@ -33,7 +33,7 @@ class Upstream(NamedTuple):
         """Whether requests go to the provider's own address."""
         return self.url == without_version(PROVIDERS[self.provider].url)
 
-    def url_of(self, path: str) -> str:
+    def full_url(self, path: str) -> str:
         return self.url + (path.removeprefix("/v1") if self.versioned else path)
 
     def __repr__(self) -> str:
@@ -72,12 +72,12 @@ def _upstream(provider: Provider, spec: UpstreamSpec, env: Mapping[str, str]) ->
                 hint=f"Export {spec.key_env}, or add it to the `gateway.secrets_file`.",
             )
     # A key that was read from a file often ends with a line end.
-    given = next(((key, header) for name, header in keys if (key := env.get(name, "").strip())), None)
-    if given is None:
+    key_and_header = next(((key, header) for name, header in keys if (key := env.get(name, "").strip())), None)
+    if key_and_header is None:
         return None
     url = spec.url or next((env[name] for name in defaults.url_variables if env.get(name)), defaults.url)
     bare = without_version(url)
-    return Upstream(provider, bare, *given, versioned=provider == "openai" and _has_own_path(url, bare))
+    return Upstream(provider, bare, *key_and_header, versioned=provider == "openai" and _has_own_path(url, bare))
 
 
 def same_for_all(
@@ -124,7 +124,7 @@ def read_secrets(path: Path) -> dict[str, str]:
         raise YouBenchaError(
             "SECRETS_FILE_OPEN", f"the secrets file is readable by other users: {path}", hint=f"Run `chmod 600 {path}`."
         )
-    found: dict[str, str] = {}
+    secrets: dict[str, str] = {}
     for number, raw in enumerate(text.splitlines(), start=1):
         line = raw.strip()
         if not line or line.startswith("#"):
@@ -132,8 +132,8 @@ def read_secrets(path: Path) -> dict[str, str]:
         match = _LINE.fullmatch(line)
         if match is None:  # the line itself is not shown: it may contain a key
             raise YouBenchaError("SECRETS_FILE_INVALID", f"{path}:{number}: not of the form NAME=VALUE")
-        found[match[1]] = _unquoted(match[2])
-    return found
+        secrets[match[1]] = _unquoted(match[2])
+    return secrets
 
 
 def _unquoted(value: str) -> str:

@@ -74,7 +74,7 @@ _MAX_KEPT = 1_000
 """The number of failures and requests that are kept of one key, whatever its agent does."""
 
 
-def fate_of(call: Call, normal_wait_ms: float = _NORMAL_WAIT_MS) -> Fate:
+def judge_fate(call: Call, normal_wait_ms: float = _NORMAL_WAIT_MS) -> Fate:
     """Classify a call that has ended."""
     if not call.billed:
         return Fate.UNKNOWN
@@ -135,11 +135,11 @@ class _Calls:
         """Requests that failed before others, which were sent later, were answered."""
 
     def ended(self, call: Call) -> None:
-        match fate_of(call, max(_NORMAL_WAIT_MS, 2 * self._longest_wait_ms)):
+        match judge_fate(call, max(_NORMAL_WAIT_MS, 2 * self._longest_wait_ms)):
             case Fate.ANSWERED:
                 self._on_answer(call)
             case Fate.FAILED:
-                self._on_failure(_Failure(call.at, _kind_of(call), _culprit(call)))
+                self._on_failure(_Failure(call.at, _failure_kind(call), _culprit(call)))
             case Fate.SILENT if call.silent_ms >= _HANG_MS:
                 self._on_failure(_Failure(call.at, "no answer", None))
             case Fate.SILENT:
@@ -237,7 +237,7 @@ def _base_name(model: str) -> str:
     return model.rpartition("/")[2].partition("[")[0].lower()
 
 
-def _kind_of(call: Call) -> str:
+def _failure_kind(call: Call) -> str:
     status = call.upstream_status
     return str(status) if status and status >= 300 else _FAULTS.get(call.error or "", call.error or "failed")
 

@@ -26,14 +26,14 @@ from youbencha.scripted_model.openai import ScriptedChat, ScriptedResponses
 from youbencha.scripted_model.wire import (
     MODEL_WITHOUT_NAME,
     ClaimedTokens,
-    Event,
     HttpRequest,
     Message,
     ScriptedWire,
     ScriptRequest,
+    WireEvent,
+    claimed_tokens,
     event_bytes,
     new_id,
-    tokens_of,
 )
 
 
@@ -59,9 +59,9 @@ class ScriptedProgress:
     def choose(self, request: ScriptRequest) -> Chosen:
         if not request.has_tools and not self._script.tools_optional:
             return Chosen(self._script.side)
-        matching = (n for n, each in enumerate(self._script.conversations) if matches(each.when, request))
-        which = next(matching, None)
-        turns = self._script.turns if which is None else self._script.conversations[which].turns
+        conversations = self._script.conversations
+        which = next((n for n, talk in enumerate(conversations) if matches(talk.when, request)), None)
+        turns = self._script.turns if which is None else conversations[which].turns
         session = "" if self._script.across_sessions else request.session
         number = self._given[session, which]
         self._given[session, which] += 1
@@ -158,7 +158,7 @@ def reply_to(
     return _stream(wire, answer, wire.events(message, request)) if stream else _whole(wire, answer, message)
 
 
-def _stream(wire: ScriptedWire, answer: ScriptedAnswer, events: list[Event]) -> Reply:
+def _stream(wire: ScriptedWire, answer: ScriptedAnswer, events: list[WireEvent]) -> Reply:
     begun = _up_to_first_delta(wire, events)
     ending, closing = ScriptedEnding.COMPLETE, b""
     if answer.error_mid_stream is not None:
@@ -201,7 +201,7 @@ def _identified(wire: ScriptedWire, request_id: str | None = None) -> dict[str, 
     return {wire.request_id_header: request_id or new_id("req")} if wire.request_id_header else {}
 
 
-def _up_to_first_delta(wire: ScriptedWire, events: Sequence[Event]) -> list[Event]:
+def _up_to_first_delta(wire: ScriptedWire, events: Sequence[WireEvent]) -> list[WireEvent]:
     deltas = (n for n, event in enumerate(events) if wire.is_delta(event))
     return list(events[: next(deltas, 0) + 1])
 
@@ -261,21 +261,21 @@ class Decider:
         return not self._script.models or model in self._script.models
 
     def _answer(self, wire: ScriptedWire, request: HttpRequest) -> ScriptedDecision:
-        asked = wire.read(request)
-        if not self._exists(asked.model):
-            return ScriptedDecision(_unknown_model(wire, asked.model), wire)
-        chosen = self._progress.choose(asked)
+        incoming = wire.read(request)
+        if not self._exists(incoming.model):
+            return ScriptedDecision(_unknown_model(wire, incoming.model), wire)
+        chosen = self._progress.choose(incoming)
         kind: Kind = "side" if chosen.answer is self._script.side else "turn"
         if chosen.answer is None:
             return ScriptedDecision(refusal(wire, 400, _exhausted(chosen)), wire, kind, chosen)
-        known = {**({"cwd": asked.cwd} if asked.cwd else {}), **self._variables}
+        known = {**({"cwd": incoming.cwd} if incoming.cwd else {}), **self._variables}
         try:
             answer = _filled(chosen.answer, known)
-            model = substitute(self._script.model, known) or asked.model
+            model = substitute(self._script.model, known) or incoming.model
         except UnknownVariableError as unknown:
             return ScriptedDecision(refusal(wire, 400, _unknown_variable(unknown.name, known)), wire, kind, chosen)
-        tokens = tokens_of(answer, self._script.usage)
-        reply = reply_to(wire, request, answer, stream=asked.stream, model=model, tokens=tokens)
+        tokens = claimed_tokens(answer, self._script.usage)
+        reply = reply_to(wire, request, answer, stream=incoming.stream, model=model, tokens=tokens)
         return ScriptedDecision(reply, wire, kind, chosen)
 
 

@@ -7,24 +7,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from youbencha.gateway.wires import Action
-from youbencha.json_lines import as_records
 from youbencha.scripted_model.format import ScriptedAnswer
 from youbencha.scripted_model.wire import (
     ClaimedTokens,
-    Event,
     HttpRequest,
     Message,
     Required,
-    ScriptedMessage,
     ScriptedWire,
     ScriptRequest,
+    WireEvent,
     json_text,
     new_id,
     pieces,
     problem_with,
+    read_messages,
+    read_texts,
     script_request,
     texts_in,
-    texts_of,
 )
 
 _COUNTED: tuple[Required, ...] = (("model", (str,), "text"), ("messages", (list,), "a list"))
@@ -45,16 +44,14 @@ class ScriptedAnthropic(ScriptedWire):
 
     def read(self, request: HttpRequest) -> ScriptRequest:
         body = request.body
-        messages = [
-            ScriptedMessage(str(m.get("role")), tuple(texts_of(m.get("content")))) for m in as_records(body["messages"])
-        ]
+        messages = read_messages(body["messages"])
         first = next((message for message in messages if message.role == "user"), None)
         return script_request(
-            session=session_of(request),
+            session=read_session(request),
             model=body["model"],
             stream=body.get("stream") is True,
             has_tools=bool(body.get("tools")),
-            system="\n".join(texts_of(body.get("system"))),
+            system="\n".join(read_texts(body.get("system"))),
             prompt="\n".join(first.texts if first else ()),
             messages=messages,
         )
@@ -62,10 +59,10 @@ class ScriptedAnthropic(ScriptedWire):
     def message(self, answer: ScriptedAnswer, model: str, tokens: ClaimedTokens, request: HttpRequest) -> Message:
         return message_json(answer, model, tokens)
 
-    def events(self, message: Message, request: HttpRequest) -> list[Event]:
+    def events(self, message: Message, request: HttpRequest) -> list[WireEvent]:
         return list(message_events(message))
 
-    def is_delta(self, event: Event) -> bool:
+    def is_delta(self, event: WireEvent) -> bool:
         return bool(event["type"] == "content_block_delta")
 
     def error_body(self, status: int, message: str | None, kind: str | None, request_id: str | None) -> Message:
@@ -86,7 +83,7 @@ class ScriptedAnthropic(ScriptedWire):
         return {"input_tokens": tokens}
 
 
-def session_of(request: HttpRequest) -> str:
+def read_session(request: HttpRequest) -> str:
     """Return the client's session id. Claude Code sends a header from 2.1.86 on; before, it was in the user id."""
     metadata: Any = request.body.get("metadata")
     user = metadata.get("user_id") if isinstance(metadata, Mapping) else None
@@ -155,7 +152,7 @@ def usage_json(tokens: ClaimedTokens) -> dict[str, Any]:
     }
 
 
-def message_events(message: Message) -> Iterator[Event]:
+def message_events(message: Message) -> Iterator[WireEvent]:
     """Yield the events of a stream with the content of `message`.
 
     As in the real API, message_start counts one token of output and message_delta all of them.

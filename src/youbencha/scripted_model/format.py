@@ -30,8 +30,8 @@ _WRITTEN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m)?\s*")
 
 def parse_duration(value: Any) -> float:
     """Return a duration in seconds."""
-    if isinstance(value, str) and (found := _WRITTEN.fullmatch(value)):
-        return float(found[1]) * _UNITS[found[2] or "s"]
+    if isinstance(value, str) and (match := _WRITTEN.fullmatch(value)):
+        return float(match[1]) * _UNITS[match[2] or "s"]
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0:
         return float(value)
     raise ValueError("must be a duration such as 250ms, 2s or 1m, or a number of seconds")
@@ -166,17 +166,17 @@ class ScriptedAnswer(_Part):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
-        given = [name for name in type(self).model_fields if name in self.model_fields_set and self._says(name)]
-        instead = [name for name in given if name in _INSTEAD]
+        set_keys = [name for name in type(self).model_fields if name in self.model_fields_set and self._says(name)]
+        instead = [name for name in set_keys if name in _INSTEAD]
         if len(instead) > 1:
             raise ProblemAt(instead[1], f"cannot be combined with '{instead[0]}'")
-        for name in given:
+        for name in set_keys:
             if instead and name not in _BESIDE_INSTEAD:
                 raise ProblemAt(name, f"cannot be combined with '{instead[0]}', which replaces the whole answer")
-        faults = [name for name in given if name in _STREAM_FAULTS]
+        faults = [name for name in set_keys if name in _STREAM_FAULTS]
         if len(faults) > 1:
             raise ProblemAt(faults[1], f"cannot be combined with '{faults[0]}': an answer can only end once")
-        if not any(name in given for name in (*_CONTENT, *_INSTEAD, *_STREAM_FAULTS)):
+        if not any(name in set_keys for name in (*_CONTENT, *_INSTEAD, *_STREAM_FAULTS)):
             raise ValueError("is empty: it needs text, thinking, tools, error, drop, hang or garbage")
         return self
 
@@ -308,7 +308,7 @@ class UnknownVariableError(Exception):
 def substitute(value: Any, variables: Mapping[str, str]) -> Any:
     """Replace every `${name}` in the texts of a value; `$${name}` becomes `${name}`."""
     if isinstance(value, str):
-        return REFERENCE.sub(lambda found: _replacement(found, variables), value)
+        return REFERENCE.sub(lambda match: _replacement(match, variables), value)
     if isinstance(value, Mapping):
         return {substitute(key, variables): substitute(item, variables) for key, item in value.items()}
     if isinstance(value, list):
@@ -316,10 +316,10 @@ def substitute(value: Any, variables: Mapping[str, str]) -> Any:
     return value
 
 
-def _replacement(found: re.Match[str], variables: Mapping[str, str]) -> str:
-    escape, name = found.groups()
+def _replacement(match: re.Match[str], variables: Mapping[str, str]) -> str:
+    escape, name = match.groups()
     if escape:
-        return found.group()[1:]
+        return match.group()[1:]
     if name not in variables:
         raise UnknownVariableError(name)
     return variables[name]
@@ -328,6 +328,6 @@ def _replacement(found: re.Match[str], variables: Mapping[str, str]) -> str:
 def working_directory(*texts: str) -> str | None:
     """Return the working directory that a request states; the first text that states one wins."""
     for text in texts:
-        if found := _WORKING_DIRECTORY.search(text):
-            return next(group for group in found.groups() if group)
+        if match := _WORKING_DIRECTORY.search(text):
+            return next(group for group in match.groups() if group)
     return None

@@ -7,25 +7,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from youbencha.gateway.wires import Action
-from youbencha.json_lines import as_records
 from youbencha.scripted_model.format import ScriptedAnswer, StopReason
 from youbencha.scripted_model.wire import (
     MODEL_WITHOUT_NAME,
     ClaimedTokens,
-    Event,
     HttpRequest,
     Message,
     Required,
-    ScriptedMessage,
     ScriptedWire,
     ScriptRequest,
+    WireEvent,
     first_prompt,
     new_id,
     pieces,
     problem_with,
+    read_messages,
+    read_texts,
     script_request,
     texts_in,
-    texts_of,
 )
 
 _REQUIRED: tuple[Required, ...] = (("contents", (list,), "a list"),)
@@ -80,18 +79,15 @@ class ScriptedGemini(ScriptedWire):
 
     def read(self, request: HttpRequest) -> ScriptRequest:
         body = request.body
-        messages = [
-            ScriptedMessage(str(c.get("role", "user")), tuple(texts_of(c.get("parts"))))
-            for c in as_records(body["contents"])
-        ]
+        messages = read_messages(body["contents"], content="parts", default_role="user")
         system = body.get("systemInstruction") or body.get("system_instruction")
-        found = _CALLED.search(request.path)
+        match = _CALLED.search(request.path)
         return script_request(
             session=request.headers.get(_USER_HEADER) or request.key,
-            model=found["model"] if found else MODEL_WITHOUT_NAME,
+            model=match["model"] if match else MODEL_WITHOUT_NAME,
             stream=_method(request) == "streamGenerateContent",
             has_tools=bool(body.get("tools")),
-            system="\n".join(texts_of(system.get("parts") if isinstance(system, Mapping) else system)),
+            system="\n".join(read_texts(system.get("parts") if isinstance(system, Mapping) else system)),
             prompt=first_prompt(messages),
             messages=messages,
         )
@@ -106,7 +102,7 @@ class ScriptedGemini(ScriptedWire):
             "responseId": new_id("resp"),
         }
 
-    def events(self, message: Message, request: HttpRequest) -> list[Event]:
+    def events(self, message: Message, request: HttpRequest) -> list[WireEvent]:
         """As in the real API, each chunk counts the prompt, and the last one all tokens."""
         (candidate,) = message["candidates"]
         prompt = message["usageMetadata"]["promptTokenCount"]
@@ -120,7 +116,7 @@ class ScriptedGemini(ScriptedWire):
         ended = {**last["candidates"][0], "finishReason": candidate["finishReason"]}
         return [{**event, "usageMetadata": early} for event in begun] + [{**last, "candidates": [ended]}]
 
-    def is_delta(self, event: Event) -> bool:
+    def is_delta(self, event: WireEvent) -> bool:
         return True
 
     def error_body(self, status: int, message: str | None, kind: str | None, request_id: str | None) -> Message:
@@ -139,8 +135,8 @@ class ScriptedGemini(ScriptedWire):
 
 
 def _method(request: HttpRequest) -> str:
-    found = _CALLED.search(request.path)
-    return found["method"] if found else ""
+    match = _CALLED.search(request.path)
+    return match["method"] if match else ""
 
 
 def _parts(answer: ScriptedAnswer) -> list[dict[str, Any]]:

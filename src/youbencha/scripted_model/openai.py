@@ -12,23 +12,23 @@ from youbencha.json_lines import as_records
 from youbencha.scripted_model.format import ScriptedAnswer, StopReason
 from youbencha.scripted_model.wire import (
     ClaimedTokens,
-    Event,
     HttpRequest,
     Message,
     Required,
     ScriptedMessage,
     ScriptedWire,
     ScriptRequest,
+    WireEvent,
     first_prompt,
     json_text,
     new_id,
     pieces,
     problem_with,
+    read_messages,
     script_request,
-    system_of,
+    system_text,
     text_in,
     texts_in,
-    texts_of,
 )
 
 _SESSION_HEADERS = ("session-id", "session_id")
@@ -69,7 +69,7 @@ class ScriptedOpenAI(ScriptedWire):
         return {"id": name, "object": "model", "created": 0, "owned_by": "script"}
 
 
-def session_of(request: HttpRequest) -> str:
+def read_session(request: HttpRequest) -> str:
     """Return the client's session id, else its user, else its key."""
     in_headers = (request.headers.get(name, "") for name in _SESSION_HEADERS)
     in_body = (text_in(request.body, name) for name in ("prompt_cache_key", "user"))
@@ -100,15 +100,13 @@ class ScriptedChat(ScriptedOpenAI):
 
     def read(self, request: HttpRequest) -> ScriptRequest:
         body = request.body
-        messages = [
-            ScriptedMessage(str(m.get("role")), tuple(texts_of(m.get("content")))) for m in as_records(body["messages"])
-        ]
+        messages = read_messages(body["messages"])
         return script_request(
-            session=session_of(request),
+            session=read_session(request),
             model=body["model"],
             stream=body.get("stream") is True,
             has_tools=bool(body.get("tools")),
-            system=system_of(messages),
+            system=system_text(messages),
             prompt=first_prompt(messages),
             messages=messages,
         )
@@ -125,7 +123,7 @@ class ScriptedChat(ScriptedOpenAI):
             "usage": _chat_usage(tokens),
         }
 
-    def events(self, message: Message, request: HttpRequest) -> list[Event]:
+    def events(self, message: Message, request: HttpRequest) -> list[WireEvent]:
         options = request.body.get("stream_options")
         with_usage = isinstance(options, Mapping) and options.get("include_usage") is True
         chunk = {**message, "object": "chat.completion.chunk", "usage": None}
@@ -136,7 +134,7 @@ class ScriptedChat(ScriptedOpenAI):
         events.append({**chunk, "choices": [_choice({}, choice["finish_reason"])]})
         return [*events, {**chunk, "choices": [], "usage": message["usage"]}] if with_usage else events
 
-    def is_delta(self, event: Event) -> bool:
+    def is_delta(self, event: WireEvent) -> bool:
         deltas = (choice["delta"] for choice in event["choices"])
         return any(delta.get("content") or delta.get("tool_calls") or "reasoning_content" in delta for delta in deltas)
 
@@ -208,9 +206,9 @@ class ScriptedResponses(ScriptedOpenAI):
     def read(self, request: HttpRequest) -> ScriptRequest:
         body = request.body
         messages = _messages(body["input"])
-        system = (text_in(body, "instructions"), system_of(messages))
+        system = (text_in(body, "instructions"), system_text(messages))
         return script_request(
-            session=session_of(request),
+            session=read_session(request),
             model=body["model"],
             stream=body.get("stream") is True,
             has_tools=bool(offered_tools(body)),
@@ -236,13 +234,13 @@ class ScriptedResponses(ScriptedOpenAI):
             "usage": _responses_usage(tokens),
         }
 
-    def events(self, message: Message, request: HttpRequest) -> list[Event]:
+    def events(self, message: Message, request: HttpRequest) -> list[WireEvent]:
         return [{**event, "sequence_number": number} for number, event in enumerate(response_events(message))]
 
-    def is_delta(self, event: Event) -> bool:
+    def is_delta(self, event: WireEvent) -> bool:
         return str(event["type"]).endswith(".delta")
 
-    def error_event(self, body: Message, begun: list[Event]) -> Event:
+    def error_event(self, body: Message, begun: list[WireEvent]) -> WireEvent:
         error = {"code": body["error"]["code"] or body["error"]["type"], "message": body["error"]["message"]}
         failed = {**begun[0]["response"], "status": "failed", "error": error}
         return {"type": "response.failed", "response": failed, "sequence_number": len(begun)}
@@ -252,10 +250,7 @@ def _messages(given: Any) -> list[ScriptedMessage]:
     """Read the input. Items other than messages (tool calls, reasoning) are the model's."""
     if isinstance(given, str):
         return [ScriptedMessage("user", (given,))]
-    return [
-        ScriptedMessage(str(item.get("role", "assistant")), tuple(texts_of(item.get("content"))))
-        for item in as_records(given)
-    ]
+    return read_messages(given, default_role="assistant")
 
 
 def _items(answer: ScriptedAnswer, offered: Mapping[str, Offered]) -> list[dict[str, Any]]:
@@ -294,7 +289,7 @@ def _responses_usage(tokens: ClaimedTokens) -> dict[str, Any]:
     }
 
 
-def response_events(response: Message) -> Iterator[Event]:
+def response_events(response: Message) -> Iterator[WireEvent]:
     begun = {**response, "status": "in_progress", "incomplete_details": None, "output": [], "usage": None}
     yield {"type": "response.created", "response": begun}
     yield {"type": "response.in_progress", "response": begun}
@@ -316,7 +311,7 @@ def _opening(item: Mapping[str, Any]) -> dict[str, Any]:
     return {**item, **empty[item["type"]]}
 
 
-def _message_parts(item: Mapping[str, Any]) -> Iterator[Event]:
+def _message_parts(item: Mapping[str, Any]) -> Iterator[WireEvent]:
     for index, part in enumerate(item["content"]):
         at = {"content_index": index}
         yield {"type": "response.content_part.added", **at, "part": {**part, "text": ""}}
@@ -326,7 +321,7 @@ def _message_parts(item: Mapping[str, Any]) -> Iterator[Event]:
         yield {"type": "response.content_part.done", **at, "part": part}
 
 
-def _summary_parts(item: Mapping[str, Any]) -> Iterator[Event]:
+def _summary_parts(item: Mapping[str, Any]) -> Iterator[WireEvent]:
     for index, part in enumerate(item["summary"]):
         at = {"summary_index": index}
         yield {"type": "response.reasoning_summary_part.added", **at, "part": {**part, "text": ""}}
@@ -336,14 +331,14 @@ def _summary_parts(item: Mapping[str, Any]) -> Iterator[Event]:
         yield {"type": "response.reasoning_summary_part.done", **at, "part": part}
 
 
-def _call_parts(item: Mapping[str, Any]) -> Iterator[Event]:
+def _call_parts(item: Mapping[str, Any]) -> Iterator[WireEvent]:
     for piece in pieces(item["arguments"]):
         yield {"type": "response.function_call_arguments.delta", "delta": piece}
     done = {"name": item["name"], "arguments": item["arguments"]}
     yield {"type": "response.function_call_arguments.done", **done}
 
 
-def _free_form_parts(item: Mapping[str, Any]) -> Iterator[Event]:
+def _free_form_parts(item: Mapping[str, Any]) -> Iterator[WireEvent]:
     for piece in pieces(item["input"]):
         yield {"type": "response.custom_tool_call_input.delta", "delta": piece}
     yield {"type": "response.custom_tool_call_input.done", "input": item["input"]}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from youbencha.gateway.sse import write_event
-from youbencha.gateway.wires import Action, WireName
+from youbencha.gateway.wires import Action, WireName, presented_key
 from youbencha.json_lines import as_records
 from youbencha.scripted_model.format import ScriptedAnswer, ScriptedUsage, working_directory
 
@@ -45,9 +45,7 @@ class HttpRequest:
     @property
     def key(self) -> str:
         """The API key, from any of its usual headers or the query."""
-        bearer = self.headers.get("authorization", "").removeprefix("Bearer ").strip()
-        named = self.headers.get("x-api-key") or self.headers.get("x-goog-api-key")
-        return named or bearer or self.query.get("key", "")
+        return presented_key(self.headers, self.query) or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +97,25 @@ def first_prompt(messages: Iterable[ScriptedMessage]) -> str:
     return "\n".join(texts)
 
 
-def system_of(messages: Iterable[ScriptedMessage]) -> str:
+def system_text(messages: Iterable[ScriptedMessage]) -> str:
     system = [message for message in messages if message.role in ("system", "developer")]
     return "\n".join(text for message in system for text in message.texts)
 
 
-def texts_of(content: Any) -> Iterator[str]:
+def read_texts(content: Any) -> Iterator[str]:
     """Yield the texts of a field that is a string or a list of blocks."""
     if isinstance(content, str):
         yield content
     for block in as_records(content):
         if isinstance(block.get("text"), str):
             yield block["text"]
+
+
+def read_messages(items: Any, *, content: str = "content", default_role: str = "") -> list[ScriptedMessage]:
+    return [
+        ScriptedMessage(str(item.get("role", default_role)), tuple(read_texts(item.get(content))))
+        for item in as_records(items)
+    ]
 
 
 def text_in(body: Mapping[str, Any], key: str) -> str:
@@ -147,13 +152,13 @@ _NAMES = {
 }
 
 
-def tokens_of(answer: ScriptedAnswer, default: ScriptedUsage) -> ClaimedTokens:
+def claimed_tokens(answer: ScriptedAnswer, default: ScriptedUsage) -> ClaimedTokens:
     """Return each number from the answer, else from the script, else a small default."""
     given = default.model_dump(exclude_none=True) | answer.usage.model_dump(exclude_none=True)
     return ClaimedTokens(**{_NAMES[name]: number for name, number in given.items()})
 
 
-Event = dict[str, Any]
+WireEvent = dict[str, Any]
 Message = dict[str, Any]
 MODEL_WITHOUT_NAME = "scripted-model"
 
@@ -184,17 +189,17 @@ class ScriptedWire(ABC):
         """Return the answer in one piece."""
 
     @abstractmethod
-    def events(self, message: Message, request: HttpRequest) -> list[Event]:
+    def events(self, message: Message, request: HttpRequest) -> list[WireEvent]:
         """Return the events of a stream with the content of `message`."""
 
     @abstractmethod
-    def is_delta(self, event: Event) -> bool:
+    def is_delta(self, event: WireEvent) -> bool:
         """Whether this event has a part of the answer."""
 
     @abstractmethod
     def error_body(self, status: int, message: str | None, kind: str | None, request_id: str | None) -> Message: ...
 
-    def error_event(self, body: Message, begun: list[Event]) -> Event:
+    def error_event(self, body: Message, begun: list[WireEvent]) -> WireEvent:
         """Return an error (its `body`) in the middle of a stream that has `begun`."""
         return body
 
@@ -211,7 +216,7 @@ class ScriptedWire(ABC):
         raise NotImplementedError(f"{self.name} counts no tokens")
 
 
-def event_bytes(event: Event) -> bytes:
+def event_bytes(event: WireEvent) -> bytes:
     """Write a server-sent event, named by its type if it has one."""
     data = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
     return write_event(str(event.get("type", "")).encode(), data.encode("utf-8", "replace"))

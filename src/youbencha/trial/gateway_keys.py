@@ -210,10 +210,10 @@ def _scope_of(plan: GatewayPlan) -> KeyScope | None:
         return KeyScope(plan.provider, tuple(name.lower() for name in plan.spec.models))
     if plan.provider is None or plan.type != "litellm":
         return KeyScope(plan.provider) if plan.provider else None
-    from youbencha.gateway.litellm.config import patterns_of
+    from youbencha.gateway.litellm.config import model_patterns
 
     own = (plan.model or "").lower()
-    names = (name for name, _ in patterns_of(plan.provider))
+    names = (name for name, _ in model_patterns(plan.provider))
     return KeyScope(plan.provider, (*names, own, own.partition("/")[2]))
 
 

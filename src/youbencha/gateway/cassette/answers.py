@@ -211,7 +211,7 @@ def is_failure(recorded: RecordedAnswer) -> bool:
 
 
 def successes(answers: Sequence[RecordedAnswer]) -> list[RecordedAnswer]:
-    return [each for each in answers if not is_failure(each)]
+    return [item for item in answers if not is_failure(item)]
 
 
 def _content(content_type: str, chunks: Chunks, writer: PlaceholderWriter, redactor: Redactor) -> dict[str, Any] | None:
@@ -257,10 +257,10 @@ def _event(ms: float, name: bytes, data: bytes) -> RecordedEvent:
 
 def _named(event: RecordedEvent) -> dict[str, Any]:
     """The name, unless it equals the type in the data, as usual."""
-    return {} if event.name == _type_of(event.data) else {"event": event.name}
+    return {} if event.name == _event_type(event.data) else {"event": event.name}
 
 
-def _type_of(data: Any) -> Any:
+def _event_type(data: Any) -> Any:
     return data.get("type") if isinstance(data, dict) else None
 
 
@@ -288,22 +288,22 @@ def _change_within(value: Any, change: Change, left_out: set[tuple[int, str]]) -
     """Change texts in place, because there are other references to the parts."""
     if isinstance(value, dict | list):
         items = list(value.items() if isinstance(value, dict) else enumerate(value))
-        for key, each in items:
-            if not isinstance(each, str):
-                _change_within(each, change, left_out)
+        for key, item in items:
+            if not isinstance(item, str):
+                _change_within(item, change, left_out)
             elif (id(value), key) not in left_out:
-                value[key] = change(each, key in _JSON_TEXTS)
+                value[key] = change(item, key in _JSON_TEXTS)
 
 
 def _changed(value: Any, change: Change, *, is_json: bool = False) -> Any:
     if isinstance(value, str):
         return change(value, is_json)
     if isinstance(value, list):
-        return [_changed(each, change) for each in value]
+        return [_changed(item, change) for item in value]
     if isinstance(value, dict):
         return {
-            key: _changed(each, change, is_json=key in _JSON_TEXTS or (is_json and key == "delta"))
-            for key, each in value.items()
+            key: _changed(item, change, is_json=key in _JSON_TEXTS or (is_json and key == "delta"))
+            for key, item in value.items()
         }
     return value
 
@@ -321,7 +321,7 @@ def _chunks(recorded: RecordedAnswer, fill: Change) -> Iterator[tuple[float, byt
         for event in recorded["events"]:
             is_json = any(field.is_json and field.key == "delta" for field in delta_fields(event["data"]))
             data = _changed(event["data"], fill, is_json=is_json)
-            yield float(event["ms"]), _event_bytes(event.get("event", _type_of(data)), data)
+            yield float(event["ms"]), _event_bytes(event.get("event", _event_type(data)), data)
     elif "json" in recorded:
         yield float(recorded["ms"]), dumps(_changed(recorded["json"], fill)).encode()
     elif "text" in recorded:

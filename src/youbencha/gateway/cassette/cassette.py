@@ -221,7 +221,7 @@ class CassetteSession:
         bodies = [self._cassette.store.whole_body(recording, self._cassette.entries) for recording in recorded]
 
         def priority(number: int) -> tuple[bool, ...]:
-            """Of several, such as the first requests of all conversations, take one that has not been answered yet."""
+            """Prefer one that has not been answered yet: several requests may begin a conversation."""
             differs = [_field(bodies[number], key) != _field(matched.body, key) for key in ("model", "tools")]
             return differs[0], recorded[number].fingerprint in self._outlines, differs[1]
 

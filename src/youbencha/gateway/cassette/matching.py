@@ -22,8 +22,8 @@ from youbencha.gateway.cassette.volatile import (
     Patterns,
     Piece,
     first_name,
-    pieces_of,
     prompt_patterns,
+    split_pieces,
 )
 from youbencha.gateway.wires import WIRES, WireName
 from youbencha.json_lines import canonical
@@ -193,13 +193,13 @@ class RequestMatcher:
 
     def _section(self, text: str, done: int, end: int, patterns: Patterns) -> Iterator[Piece]:
         for match in self._path_pattern.finditer(text, done, end) if self._path_pattern else ():
-            yield from pieces_of(text, done, match.start(), patterns)
+            yield from split_pieces(text, done, match.start(), patterns)
             placeholder, done = self._paths[match.group()], match.end()
             yield placeholder
             if placeholder in _TEMPORARY:
                 names, done = first_name(text, done, patterns)
                 yield from names
-        yield from pieces_of(text, done, end, patterns)
+        yield from split_pieces(text, done, end, patterns)
 
 
 class _Canonicalisation:
@@ -299,7 +299,7 @@ def _plain(key: str, value: Any) -> object:
 
 def number_volatile(text: str, days: frozenset[date]) -> str:
     """Return a text with placeholders for its volatile parts."""
-    return _Numbering(set()).text(tuple(pieces_of(text, 0, len(text), prompt_patterns(days))))
+    return _Numbering(set()).text(tuple(split_pieces(text, 0, len(text), prompt_patterns(days))))
 
 
 Origin = Literal["tool", "model", "prompt"]

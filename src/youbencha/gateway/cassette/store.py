@@ -39,7 +39,7 @@ _MAX_SHOWN = 5
 MAX_FILES = 10_000
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_BYTES = 256 * 1024 * 1024
-"""Of all exchanges."""
+"""The size of all exchanges."""
 
 _MAX_DEPTH = 100
 
@@ -124,12 +124,12 @@ class CassetteStore:
             raise _broken(f"{visible(str(self._exchanges))} has more than {limits}", _UNTRUSTED_HINT)
         for file in files:
             try:
-                found = self.read(file)
+                recording = self.read(file)
             except YouBenchaError as error:
                 broken.append(error.message)
             else:
-                entries[found.fingerprint] = RecordingHead(
-                    file, found.method, found.path, found.position.after, found.day, found.version
+                entries[recording.fingerprint] = RecordingHead(
+                    file, recording.method, recording.path, recording.position.after, recording.day, recording.version
                 )
         if broken:
             more = [f"and {len(broken) - _MAX_SHOWN} more"] if len(broken) > _MAX_SHOWN else []
@@ -200,7 +200,7 @@ class CassetteStore:
     ) -> Path:
         """Write a recording. Raises YouBenchaError if that fails."""
         file = self._exchanges / _file_name(request, matched)
-        asked = {
+        written = {
             "method": request.method,
             "path": request.path,
             "wire": request.wire,
@@ -213,7 +213,7 @@ class CassetteStore:
             "version": VERSION,
             "fingerprint": matched.fingerprint,
             "day": day.isoformat(),
-            "request": asked,
+            "request": written,
             "takes": trials,
         }
         try:

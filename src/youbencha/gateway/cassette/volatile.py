@@ -37,25 +37,25 @@ def around(day: date) -> frozenset[date]:
 
 
 def letter_first(days: Sequence[date]) -> Mapping[str, str]:
-    written = _any_of(f"{_iso(day)}|{_slashes(day)}|{_day_first(day)}" for day in days)
-    named = _any_of(
+    written = _alternatives(f"{_iso(day)}|{_slashes(day)}|{_day_first(day)}" for day in days)
+    named = _alternatives(
         rf"{_month(day)} +0?{day.day}{_NTH},? +(?:{CLOCK}(?: [AP]M)? (?:[A-Z]{{3,5}} )?)?{day.year}" for day in days
     )
     return {
         "date_named": rf"(?:{WEEKDAY},? +)?{named}(?!\d){_TIME}",
         "date_weekday": rf"{WEEKDAY},? +{written}{_TIME}",
         "date_month": r"(?:[Cc]urrent|[Tt]his) (?:month|year) is "
-        rf"(?P<in_date_month>{_any_of(map(_this_month, days))})(?!\d)",
+        rf"(?P<in_date_month>{_alternatives(map(_this_month, days))})(?!\d)",
     }
 
 
 def digit_first(days: Sequence[date]) -> Mapping[str, str]:
-    epochs = _any_of(sorted({block for day in days for block in _epoch_blocks(day)}))
+    epochs = _alternatives(sorted({block for day in days for block in _epoch_blocks(day)}))
     return {
-        "date_iso": _any_of(map(_iso, days)) + _TIME,
-        "date_slashes": _any_of(map(_slashes, days)) + _TIME,
-        "date_packed": _any_of(f"{day:%Y%m%d}" for day in days) + r"(?:[T_-]?\d{4,6}Z?)?(?![A-Za-z0-9])",
-        "date_day_first": _any_of(map(_day_first, days)) + _TIME,
+        "date_iso": _alternatives(map(_iso, days)) + _TIME,
+        "date_slashes": _alternatives(map(_slashes, days)) + _TIME,
+        "date_packed": _alternatives(f"{day:%Y%m%d}" for day in days) + r"(?:[T_-]?\d{4,6}Z?)?(?![A-Za-z0-9])",
+        "date_day_first": _alternatives(map(_day_first, days)) + _TIME,
         "id_now_in_ms": rf"{epochs}\d{{8}}(?![A-Za-z0-9])",
         "time_now": rf"{epochs}\d{{5}}(?:\.\d+)?(?![A-Za-z0-9])",
     }
@@ -90,7 +90,7 @@ def _epoch_blocks(day: date) -> Iterable[str]:
     return (str(second // _EPOCH_BLOCK) for second in (start, start + 86_399))
 
 
-def _any_of(patterns: Iterable[str]) -> str:
+def _alternatives(patterns: Iterable[str]) -> str:
     return "(?:" + "|".join(patterns) + ")"
 
 
@@ -261,7 +261,7 @@ _CHILD = re.compile(rf"(?P<separator>[/\\]+{_PYTEST})(?P<child>{FILE_NAME})")
 Match = re.Match[str]
 
 
-def pieces_of(text: str, start: int, end: int, patterns: Patterns) -> list[Piece]:
+def split_pieces(text: str, start: int, end: int, patterns: Patterns) -> list[Piece]:
     """Split a section of a text into literal text and volatile names."""
     pieces: list[Piece] = []
     done = start

@@ -86,7 +86,7 @@ def configuration(backends: Sequence[LiteLlmBackend], models: Sequence[str] = ()
     `models` are those that will be requested, as far as known: LiteLLM delays OpenAI's responses to the end for a model
     that is neither in its own list nor in this one.
     """
-    rows = [_model(name, target, backend) for backend in backends for name, target in patterns_of(backend.provider)]
+    rows = [_model(name, target, backend) for backend in backends for name, target in model_patterns(backend.provider)]
     if backends:
         rows.append(_model("*", f"{backends[0].provider}/*", backends[0]))
         rows += [_named(name, backends) for name in models]
@@ -94,15 +94,15 @@ def configuration(backends: Sequence[LiteLlmBackend], models: Sequence[str] = ()
 
 
 def _named(name: str, backends: Sequence[LiteLlmBackend]) -> dict[str, Any]:
-    backend = next((each for each in backends if _is_of(name, each.provider)), backends[0])
+    backend = next((each for each in backends if _belongs_to(name, each.provider)), backends[0])
     return _model(name, f"{backend.provider}/{name.removeprefix(f'{backend.provider}/')}", backend)
 
 
-def _is_of(name: str, provider: Provider) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern, _ in patterns_of(provider))
+def _belongs_to(name: str, provider: Provider) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern, _ in model_patterns(provider))
 
 
-def patterns_of(provider: Provider) -> list[tuple[str, str]]:
+def model_patterns(provider: Provider) -> list[tuple[str, str]]:
     """Names that agents use, and LiteLLM's names for them: `claude-*` and `anthropic/*`."""
     plain = [(name, f"{provider}/{name}") for name in _KINDS[provider].models]
     return [*plain, (f"{provider}/*", f"{provider}/*")]

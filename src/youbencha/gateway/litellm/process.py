@@ -172,7 +172,7 @@ class LiteLLM:
 
 async def _until_ready(client: ClientSession, url: str, key: str) -> None:
     while True:
-        if await health_of(client, url, key) is Health.READY:
+        if await check_health(client, url, key) is Health.READY:
             return
         await asyncio.sleep(_POLL_S)
 
@@ -217,7 +217,7 @@ def new_client() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S), cookie_jar=aiohttp.DummyCookieJar())
 
 
-async def health_of(client: aiohttp.ClientSession, url: str, key: str) -> Health:
+async def check_health(client: aiohttp.ClientSession, url: str, key: str) -> Health:
     if await _status(client, f"{url}/health/liveliness") != 200:
         return Health.SILENT
     # The first request needs no key. This one does, so it also shows that this is our LiteLLM, and not another server
@@ -240,7 +240,7 @@ async def _status(client: aiohttp.ClientSession, url: str, headers: dict[str, st
 async def check_litellm(url: str, key: str) -> None:
     """Raise YouBenchaError if a LiteLLM that is already running does not answer, or does not accept the key."""
     async with new_client() as client:
-        health = await health_of(client, url.rstrip("/").removesuffix("/v1"), key)
+        health = await check_health(client, url.rstrip("/").removesuffix("/v1"), key)
     if health is Health.SILENT:
         raise YouBenchaError(
             "LITELLM_NOT_READY",
@@ -265,24 +265,24 @@ def find_litellm(explicit: str | None, env: Mapping[str, str], toolbox_path: Pat
         return _named(explicit, env)
     # `pip install 'youbencha[litellm]'` puts it beside our own Python, which need not be on PATH.
     beside_us = {**env, "PATH": str(Path(sys.executable).parent)}
-    found = find_executable(_NAME, beside_us) or find_executable(_NAME, env) or toolbox_path
-    if found is None:
+    program = find_executable(_NAME, beside_us) or find_executable(_NAME, env) or toolbox_path
+    if program is None:
         raise YouBenchaError(
             "LITELLM_NOT_FOUND",
             "`gateway: litellm` needs LiteLLM, which is not installed",
             hint="`yb agents install litellm` installs it separately; `pip install 'youbencha[litellm]'` installs it "
             "beside youBencha. `gateway: builtin` does not need it.",
         )
-    return found
+    return program
 
 
 def _named(explicit: str, env: Mapping[str, str]) -> Path:
     path = Path(explicit).expanduser()
-    found = find_executable(explicit, env) if path.name == explicit else path.absolute()
-    if found is None or not found.is_file() or not os.access(found, os.X_OK):
+    program = find_executable(explicit, env) if path.name == explicit else path.absolute()
+    if program is None or not program.is_file() or not os.access(program, os.X_OK):
         raise YouBenchaError(
             "LITELLM_NOT_FOUND",
             f"gateway.litellm.executable: {explicit} is not an executable program",
             hint="Give the path of `litellm`, or remove the setting to search for it.",
         )
-    return found
+    return program

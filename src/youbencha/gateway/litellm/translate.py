@@ -32,11 +32,11 @@ class ErrorAnswer(NamedTuple):
 
 def provider_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return an answer's headers without LiteLLM's own, and with the provider's headers that clients use."""
-    given = dict(headers)
-    kept = {name: value for name, value in given.items() if not name.lower().startswith(_OF_LITELLM)}
+    headers_by_name = dict(headers)
+    kept = {name: value for name, value in headers_by_name.items() if not name.lower().startswith(_OF_LITELLM)}
     restored = {
         bare: value
-        for name, value in given.items()
+        for name, value in headers_by_name.items()
         if name.lower().startswith(_OF_PROVIDER) and _CLIENTS_USE.fullmatch(bare := name[len(_OF_PROVIDER) :])
     }
     return {**restored, **kept}
@@ -66,10 +66,10 @@ def _wrapped_error(message: str) -> dict[str, Any] | None:
     if start < 0 or not message.startswith("litellm."):
         return None
     try:
-        found, _ = json.JSONDecoder().raw_decode(message, start)
+        error, _ = json.JSONDecoder().raw_decode(message, start)
     except ValueError:
         return None
-    return found if isinstance(found, dict) and "error" in found else None
+    return error if isinstance(error, dict) and "error" in error else None
 
 
 QUERY = frozenset({"alt", "beta"})

@@ -155,9 +155,9 @@ def _with_usage_requested(body: bytes, parsed: Mapping[str, Any]) -> tuple[bytes
     start = body.find(b"{") + 1
     if "stream_options" not in parsed and start and not body[: start - 1].strip():
         return body[:start] + _USAGE_OPTION + body[start:], True
-    asking = {**parsed, "stream_options": {**as_mapping(options), "include_usage": True}}
+    changed = {**parsed, "stream_options": {**as_mapping(options), "include_usage": True}}
     try:
-        return json.dumps(asking).encode(), True
+        return json.dumps(changed).encode(), True
     except (TypeError, ValueError, RecursionError):
         return body, False
 
@@ -218,10 +218,10 @@ class UsageChunkFilter:
 
 def _event_ends(held: bytearray, searched: int) -> Iterator[int]:
     if b"\r" in held:
-        yield from (found.end() for found in _EVENT_END.finditer(held, searched))
+        yield from (match.end() for match in _EVENT_END.finditer(held, searched))
         return
-    while (found := held.find(b"\n\n", searched)) >= 0:  # by far the most frequent, and ten times as fast
-        searched = found + 2
+    while (end := held.find(b"\n\n", searched)) >= 0:  # by far the most frequent, and ten times as fast
+        searched = end + 2
         yield searched
 
 
@@ -229,6 +229,6 @@ def _is_usage_chunk(event: bytes) -> bool:
     if not _NO_CHOICES.search(event):
         return False
     lines = event.replace(b"\r\n", b"\n").replace(b"\r", b"\n").strip(b"\n")
-    found = parse_event(lines)
-    chunk = as_mapping(loads_lossy(found[1])) if found else {}
+    event_parts = parse_event(lines)
+    chunk = as_mapping(loads_lossy(event_parts[1])) if event_parts else {}
     return chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)

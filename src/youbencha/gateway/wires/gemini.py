@@ -73,12 +73,12 @@ class GeminiUsage(UsageReader):
             if name in _GEMINI_COUNTS and (number := token_count(value)) is not None:
                 self._counts[name] = number
         for way, name in (("input", "promptTokensDetails"), ("output", "candidatesTokensDetails")):
-            for each in as_records(usage.get(name)):
-                if each.get("modality") in ("AUDIO", "IMAGE", "VIDEO"):
-                    self.note_extra(f"{way}_{each['modality'].lower()}", token_count(each.get("tokenCount")))
+            for detail in as_records(usage.get(name)):
+                if detail.get("modality") in ("AUDIO", "IMAGE", "VIDEO"):
+                    self.note_extra(f"{way}_{detail['modality'].lower()}", token_count(detail.get("tokenCount")))
         if candidates := as_records(chunk.get("candidates")):
-            found = [as_mapping(each.get("groundingMetadata")).get("webSearchQueries") for each in candidates]
-            searches = sum(len(queries) for queries in found if isinstance(queries, list))
+            queries = [as_mapping(item.get("groundingMetadata")).get("webSearchQueries") for item in candidates]
+            searches = sum(len(texts) for texts in queries if isinstance(texts, list))
             # Before Gemini 3, any number of searches in a request has one fee.
             self.note_extra("web_searches", min(searches, 1) if (self.model or "").startswith("gemini-2") else searches)
             self.ended = all(candidate.get("finishReason") for candidate in candidates)
@@ -114,7 +114,7 @@ class Gemini(Wire):
     output_limits = ("maxOutputTokens", "max_output_tokens")
     answer_counts = ("candidateCount", "candidate_count")
     limits_inside = ("generationConfig", "generation_config")
-    image_tokens = 10_000  # 258 for each tile of 256 pixels or more, at most 3072 pixels long
+    image_tokens = 10_000  # 258 for detail tile of 256 pixels or more, at most 3072 pixels long
     usage_reader = GeminiUsage
 
     def is_from(self, headers: Mapping[str, str]) -> bool:
