@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
 from youbencha.text import did_you_mean
@@ -31,8 +32,6 @@ class Plugins(NamedTuple):
         return f"{near[0].upper()}{near[1:]} {listed}" if near else listed
 
     def _entry_points(self) -> dict[str, str]:
-        from importlib.metadata import entry_points  # takes tens of milliseconds, and few runs need it
-
         return {point.name: point.value for point in entry_points(group=self.group)}
 
 
@@ -48,7 +47,7 @@ ADAPTERS = Plugins(
         "opencode": "youbencha.adapters.opencode:OpenCodeAdapter",
     },
 )
-"""The adapters, one for each agent. Everything that is known of an agent is in its adapter."""
+"""The adapters, one for each agent. All facts about an agent are in its adapter."""
 
 
 def load(where: str) -> Any:

@@ -61,6 +61,12 @@ def toolbox_dir(env: Mapping[str, str] = os.environ) -> Path:
     return platformdirs.user_data_path(_NAME, appauthor=False) / "toolbox"
 
 
+def home_dir(env: Mapping[str, str]) -> Path | None:
+    """Return the home directory in an environment, of any system."""
+    home = env.get("HOME") or env.get("USERPROFILE")
+    return Path(home) if home else None
+
+
 def project_directories(directory: Path) -> list[Path]:
     """Return a directory and its parents up to the top of its repository; without one, that directory alone."""
     directory = directory.absolute()

@@ -6,17 +6,14 @@ import asyncio
 import ipaddress
 import json
 import os
-import queue
 import re
 import sys
-import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from decimal import Decimal
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import typer
@@ -38,6 +35,7 @@ from youbencha.process import Redactor
 from youbencha.scripted_model import RecordedRequest, Script, ScriptedModel, load_script
 from youbencha.spec.gateway import GatewaySpec, ModelPrice, UpstreamSpec, UpstreamSpecs
 from youbencha.text import format_count, format_usd, plural
+from youbencha.transcript.line_writer import LineWriter
 from youbencha.usage import Tokens
 
 DEFAULT_KEY = "default"
@@ -231,7 +229,7 @@ def _invalid_upstream(message: str, hint: str) -> YouBenchaError:
     return YouBenchaError("UPSTREAM_INVALID", message, hint=hint)
 
 
-_MOST_WAITING = 10_000
+_MAX_WAITING = 1 << 20
 _LAST_WORDS_S = 2.0
 
 
@@ -272,35 +270,24 @@ class StderrWriter:
     """Writes lines to standard error in a thread, so that a slow or closed reader does not delay or end the server."""
 
     def __init__(self) -> None:
-        # Each request waits until its line is in the queue, and a `Queue` takes many times as long.
-        self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._writer = threading.Thread(target=self._write, daemon=True)
+        self._writer: LineWriter | None = None
+        with suppress(OSError, ValueError, AttributeError):  # it was closed before the start
+            # A separate descriptor: Python's stream has a lock, which a write that hangs would hold until the end.
+            self._writer = LineWriter(
+                os.dup(sys.stderr.fileno()), max_waiting=_MAX_WAITING, dropped_line=_dropped_lines
+            )
 
     def say(self, line: str) -> None:
-        if self._waiting.qsize() < _MOST_WAITING:
-            self._waiting.put(line)
+        if self._writer is not None:
+            self._writer.put(f"{line}\n".encode(errors="replace"))
 
-    def __enter__(self) -> Self:
-        self._writer.start()
-        return self
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close(_LAST_WORDS_S)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._waiting.qsize() < _MOST_WAITING:
-            self._waiting.put(None)
-            self._writer.join(_LAST_WORDS_S)
 
-    def _write(self) -> None:
-        if sys.stderr is None:  # closed before the start
-            return
-        # A separate stream: Python's has a lock, which a write that hangs would hold until the end.
-        with suppress(OSError, ValueError):
-            descriptor = os.dup(sys.stderr.fileno())
-            with os.fdopen(descriptor, "w", encoding=sys.stderr.encoding, errors="replace") as stream:
-                while (line := self._waiting.get()) is not None:
-                    with suppress(OSError):
-                        print(line, file=stream, flush=True)
+def _dropped_lines(number: int) -> bytes:
+    return f"({plural(number, 'line')} left out)\n".encode()
 
 
 _INVALID_KEY = frozenset({"key_missing", "key_unknown", "key_expired", "key_foreign"})
@@ -321,7 +308,7 @@ class ServeOptions(NamedTuple):
 
 async def serve(options: ServeOptions, stop: asyncio.Event) -> None:
     """Serve until `stop` is set."""
-    with StderrWriter() as lines, Ledger(options.ledger) as ledger:
+    with closing(StderrWriter()) as lines, Ledger(options.ledger) as ledger:
         printer = _CallPrinter(options, lines)
         gateway = Gateway(
             upstreams=options.upstreams,

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, Unpack
 from youbencha.process import Command, ProcessResult, RunOptions, run
 from youbencha.sandbox.base import ForwardedPort
 from youbencha.store.bundle import SandboxReport
-from youbencha.user_dirs import TOOLBOX_VARIABLE, toolbox_dir
+from youbencha.user_dirs import TOOLBOX_VARIABLE, home_dir, toolbox_dir
 
 _GITCONFIG = """\
 [user]
@@ -176,8 +176,8 @@ def _home_variables(home: Path) -> dict[str, str]:
 
 
 def _tools(harness: Mapping[str, str]) -> dict[str, str]:
-    home = harness.get("HOME") or harness.get("USERPROFILE")
-    tools = tool_homes(harness, Path(home)) if home else {}
+    home = home_dir(harness)
+    tools = tool_homes(harness, home) if home else {}
     # Otherwise the toolbox would be searched in the fresh home.
     return {**tools, TOOLBOX_VARIABLE: str(toolbox_dir(harness))}
 

@@ -10,6 +10,7 @@ import orjson
 from youbencha.files import PathNotAllowed, open_nofollow, read_file, read_within, replace_atomically
 from youbencha.json_lines import Record, as_mapping
 from youbencha.process import OUTPUT_LIMIT_BYTES, Redactor
+from youbencha.user_dirs import home_dir
 
 _MAX_LINE_BYTES = 32 * 1024 * 1024
 _MAX_FILE_BYTES = 256 * 1024 * 1024
@@ -20,8 +21,8 @@ def directory_from(env: Mapping[str, str], variable: str, default: str = "") -> 
     """Return the directory that a variable names, or else `default` below the home; None if there is no home."""
     if directory := env.get(variable):
         return Path(directory)
-    home = env.get("HOME") or env.get("USERPROFILE")
-    return Path(home, default) if home else None
+    home = home_dir(env)
+    return home / default if home else None
 
 
 def matching_records(path: Path, top: Path, wanted: Sequence[bytes]) -> Iterator[Record]:
