@@ -19,6 +19,7 @@ from youbencha.gateway.server import GatewayServer
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.scripted_model import Script, ScriptedModel
 from youbencha.store.bundle import GatewayReport
+from youbencha.transcript.reader import read
 
 TOKENS = {"input_tokens": 1000, "output_tokens": 25, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 50}
 EDIT = bash("echo 'TAX = 0.2' > src/prices.py")
@@ -98,6 +99,16 @@ async def test_every_token_of_a_run_is_counted(runs: RunBench, claude_cli: Insta
     assert "ANTHROPIC_API_KEY=sk-yb-" in environment
     assert API_KEY not in environment
     assert "metered by the gateway" in done.done.out
+    entries = read(done.artifacts / "transcript.jsonl").entries
+    counted = [entry.call for entry in entries if entry.kind == "call" and entry.call is not None]
+    assert {call.source for call in counted} == {"gateway"}
+    assert sum(call.tokens.output or 0 for call in counted) == metered.usage.output_tokens
+    assert [(entry.kind, entry.text) for entry in entries if entry.kind in ("user", "tool", "text")] == [
+        ("user", "Fix the tax."),
+        ("tool", "env > environment.txt"),
+        ("tool", "echo 'TAX = 0.2' > src/prices.py"),
+        ("text", "Done."),
+    ]
 
 
 @versions(NEWEST)

@@ -19,6 +19,7 @@ from youbencha.events import (
     LoopEnded,
     ModelCalled,
     PhaseStarted,
+    ProcessEnded,
     ProgressNote,
     RateLimitSeen,
     SessionResult,
@@ -125,6 +126,20 @@ def test_a_denied_call_a_result_without_a_call_and_calls_without_ids() -> None:
     assert (denied.state, denied.result) == ("error", "denied")
     assert lost.state == "ok"
     assert (first.result, first.state, second.state) == ("of a", "ok", "running")
+
+
+def test_a_call_that_was_denied_and_then_returned_is_one_entry() -> None:
+    call = ToolCalled(call_id="1", name="Bash", arguments={"command": "rm"})
+    (entry,) = entries(
+        call, ToolDenied(call_id="1", name="Bash"), ToolReturned(call_id="1", content="no", is_error=True)
+    )
+    assert (entry.result, entry.state) == ("no", "error")
+
+
+def test_nothing_runs_once_the_program_has_ended() -> None:
+    ended = ProcessEnded(at=NOW, exit_code=None, signal="SIGKILL", timed_out=True)
+    (entry,) = entries(ToolCalled(call_id="1", name="Bash", arguments={}), ended)
+    assert (entry.state, entry.ended_at) == ("unknown", NOW)
 
 
 def test_what_is_unfinished_at_the_end_of_a_session_runs_no_longer() -> None:

@@ -94,11 +94,7 @@ class Transcript:
         session = self._by_key.get(key) or self.begin(key, key, at)
         session.ended_at, session.status = at, status
         session.state = state or STATES.get(status, "warning")
-        for entry in (*session.running.values(), *session.writing.values()):
-            entry.state, entry.ended_at = "unknown", at
-            session.changed(entry)
-        session.running.clear()
-        session.writing.clear()
+        session.stop_running(at)
         session.touch()
         if self._retention is None:
             return

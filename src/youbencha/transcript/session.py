@@ -197,6 +197,14 @@ class Session:
         if self.offset is not None and self.offset not in entry.offsets:
             entry.offsets += (self.offset,)
 
+    def stop_running(self, at: float) -> None:
+        """Nothing runs or is written any longer."""
+        for entry in (*self.running.values(), *self.writing.values()):
+            entry.state, entry.ended_at = "unknown", at
+            self.changed(entry)
+        self.running.clear()
+        self.writing.clear()
+
     def touch(self) -> None:
         """Note that something besides the entries has changed."""
         self.version = next(self.versions)
@@ -375,13 +383,15 @@ _DIFF_MARKS = {"old_string": "- ", "new_string": "+ ", "content": "+ "}
 
 
 def _tool_returned(session: Session, event: ToolReturned) -> None:
-    entry = session.running.pop(event.call_id, None)
+    """The result of a call. Some agents report that it was denied before this."""
+    entry = session.running.pop(event.call_id, None) or session._calls.get(event.call_id or "")
     if entry is None:
         entry = session.add(TranscriptEntry("tool", event.at, "(tool)"), parent=event.parent)
+    before = len(entry.result or "")
     entry.result, cut = session.bounded(event.content)
     entry.cut += cut + event.cut
     entry.state, entry.ended_at = "error" if event.is_error else "ok", event.at
-    session.changed(entry, len(entry.result))
+    session.changed(entry, len(entry.result) - before)
 
 
 def _tool_denied(session: Session, event: ToolDenied) -> None:
@@ -437,6 +447,10 @@ def _warning(session: Session, event: WarningRaised) -> None:
     session.add(TranscriptEntry("note", event.at, "!", event.message[: session.max_text], state="warning"))
 
 
+def _process_ended(session: Session, event: ProcessEnded) -> None:
+    session.stop_running(event.at)
+
+
 def _ignored(session: Session, event: Event) -> None:
     """It is not shown."""
 
@@ -464,6 +478,6 @@ _FOLDS: dict[type[Event], Callable[[Session, Any], object]] = {
     CallMetered: _call_metered,
     RequestRetried: _retried,
     ProcessStarted: _ignored,
-    ProcessEnded: _ignored,
+    ProcessEnded: _process_ended,
 }
 """Events of other types are notes, as in the plain display."""
