@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from youbencha.adapters import get_adapter
-from youbencha.adapters.cli_agent.adapter import CliAdapter
+from youbencha.adapters.cli_agent import CliAdapter
 from youbencha.adapters.cli_agent.stream import OutputReader
 from youbencha.process import Redactor
 from youbencha.transcript.reader import read
