@@ -23,12 +23,13 @@ from youbencha.store.bundle import GatewayReport
 from youbencha.text import first_few, plural
 from youbencha.trial.agent_files import give_files
 from youbencha.trial.context import TrialContext
+from youbencha.trial.gateway_report import reconciled, tokens_outside_gateway
 from youbencha.user_dirs import Cache
 
 _SHOWN_HOSTS = 10
 _SMALL_BYTES = 1_000_000
 """Below this, caching a digest costs more than reading the file."""
-_LARGEST_BYTES = 4 * 1024**3
+_MAX_DIGEST_BYTES = 4 * 1024**3
 """An agent in the workspace can replace itself by a sparse file of terabytes."""
 
 
@@ -129,8 +130,6 @@ def reclaim(context: TrialContext) -> None:
 
 
 def _reconcile(context: TrialContext, log: YouBenchaLog, report: GatewayReport) -> YouBenchaLog:
-    from youbencha.trial.gateway_report import reconciled, tokens_outside_gateway
-
     log, report = reconciled(log, report)
     context.record.set_gateway(report)
     if beyond := tokens_outside_gateway(report.difference):
@@ -169,7 +168,7 @@ def sha256_of(path: Path, cache: Cache) -> str | None:
                 return hashlib.sha256(file.read(_SMALL_BYTES) or b"").hexdigest()
             cached = cache.directory / "digests" / hashlib.sha256(bytes(path.absolute())).hexdigest()
             version = f"{state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_ino}"
-            if state.st_size > _LARGEST_BYTES:
+            if state.st_size > _MAX_DIGEST_BYTES:
                 return None
             known = str(path.absolute()), version
             with _computing:

@@ -21,18 +21,18 @@ from youbencha.adapters.base import BaseAdapter, FilePlaces, InstalledFiles
 from youbencha.adapters.cli_agent.environment import fresh_home_for
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators.base import in_thread
+from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HostSandbox
 from youbencha.spec.agent_files import AgentFiles
+from youbencha.spec.sandbox import SandboxSpec
+from youbencha.spec.testcase import AgentSpec
 from youbencha.text import first_few
+from youbencha.trial.context import TrialContext
+from youbencha.workspace import Repository
 from youbencha.workspace.overlay import GivenFile, Overlay, copy_given, given_file, given_files, hash_given, invalid
 
 if TYPE_CHECKING:
-    from youbencha.sandbox.base import Sandbox
-    from youbencha.spec.sandbox import SandboxSpec
-    from youbencha.spec.testcase import AgentSpec
-    from youbencha.trial.context import TrialContext
-    from youbencha.trial.plan import Plan
-    from youbencha.workspace import Repository
+    from youbencha.trial.plan import Plan  # a cycle
 
 SKILL_FILE = "SKILL.md"
 _NAMES_A_FILE = ("mcp_config",)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 from youbencha.gateway.budget import NO_CAPS, Account, Caps
-
-if TYPE_CHECKING:
-    from youbencha.spec.gateway import GatewaySpec, Scope
-    from youbencha.trial.gateway_plan import GatewayPlan
-
+from youbencha.spec.gateway import GatewaySpec, Scope
+from youbencha.trial.gateway_plan import GatewayPlan
 
 RUN_ACCOUNT = "run"
 

@@ -11,27 +11,28 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from youbencha.adapters import BaseAdapter
+from youbencha.adapters.base import InstalledFiles
 from youbencha.evaluators.base import SharedResults
 from youbencha.events import PhaseStarted, ProgressNote, StepProgress, WarningRaised
+from youbencha.process import Redactor
+from youbencha.sandbox.base import Sandbox
+from youbencha.spec.settings import LoadedSettings
+from youbencha.store.prune import remove_all_orphaned
+from youbencha.transcript.recording import RecordedEvents
+from youbencha.trial.budgets import Budgets
+from youbencha.trial.results import TrialRecord
 from youbencha.user_dirs import Cache, default_cache_dir
+from youbencha.workspace import Repository, RunDirectory, Snapshot, open_repository
+from youbencha.workspace.overlay import Overlay
+from youbencha.workspace.source import Refs, RemoteUrl, read_source
 
 if TYPE_CHECKING:
-    from youbencha.adapters import BaseAdapter
-    from youbencha.adapters.base import InstalledFiles
-    from youbencha.process import Redactor
-    from youbencha.sandbox.base import Sandbox
-    from youbencha.sandbox.forward_proxy import ForwardProxy
-    from youbencha.spec.settings import LoadedSettings
-    from youbencha.transcript.recording import RecordedEvents
-    from youbencha.trial.budgets import Budgets
+    from youbencha.sandbox.forward_proxy import ForwardProxy  # loads aiohttp, as gateways do
     from youbencha.trial.gateway_session import TrialGateway
     from youbencha.trial.gateways import SharedGateways
-    from youbencha.trial.plan import Plan
+    from youbencha.trial.plan import Plan  # a cycle
     from youbencha.trial.remote_gateways import RemoteGateways
-    from youbencha.trial.results import TrialRecord
-    from youbencha.workspace import Repository, RunDirectory, Snapshot
-    from youbencha.workspace.overlay import Overlay
-    from youbencha.workspace.source import Refs, RemoteUrl
 
 LOOPBACK = "127.0.0.1"
 
@@ -77,8 +78,6 @@ class Host:
         to `log_dir`. At most `container_starts` containers start at the same time; None: any number. `listen` is the
         gateways' address; `remote_gateways.lend` needs one that nodes reach.
         """
-        from youbencha.trial.budgets import Budgets
-
         budgets = Budgets((agent, plan.gateway) for agent, plan in plans if plan.gateway is not None)
         self.container_starts = asyncio.Semaphore(container_starts) if container_starts else None
         try:
@@ -90,7 +89,7 @@ class Host:
     @contextlib.asynccontextmanager
     async def sharing_budgets(self, budgets: Budgets, *, log_dir: Path, listen: str = LOOPBACK) -> AsyncIterator[None]:
         """Let everything that runs during the block share gateways and these budgets; otherwise as `sharing`."""
-        from youbencha.trial.gateways import SharedGateways
+        from youbencha.trial.gateways import SharedGateways  # a cycle
 
         self.gateways = shared = SharedGateways(budgets, log_dir, listen)
         try:
@@ -112,9 +111,6 @@ class Host:
         self, source: str, *, base: Path, branch: str | None, commit: str | None, progress: StepProgress
     ) -> Repository:
         """Open a repository as `workspace.open_repository` does, without fetching known references again."""
-        from youbencha.workspace import open_repository
-        from youbencha.workspace.source import read_source
-
         origin = read_source(source, base)
         async with self._opening.setdefault(origin, asyncio.Lock()):
             repository = await open_repository(
@@ -139,8 +135,6 @@ class Host:
 
     async def remove_orphaned_directories(self, directory: RunDirectory) -> None:
         """Remove what dead runs left next to this run's directories, once for each parent directory."""
-        from youbencha.store.prune import remove_all_orphaned
-
         parents = (directory.path.parent, directory.private.parent)
         if self._cleanup and parents not in self._cleaned:
             self._cleaned.add(parents)
@@ -152,7 +146,7 @@ class Host:
         if not self._cleanup or self._containers_removed:
             yield
             return
-        from youbencha.sandbox.docker.ownership import reap_containers
+        from youbencha.sandbox.docker.ownership import reap_containers  # loads aiodocker
 
         self._containers_removed = True
         removing = asyncio.create_task(reap_containers())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -175,8 +176,6 @@ def _skipped(name: str, error: Exception, started: float) -> EvaluationResult:
         context = error.context
         record = EvaluationError(message=error.message, code=error.code, hint=error.hint)
     else:
-        import traceback
-
         trace = "".join(traceback.format_exception(error))
         record = EvaluationError(message=f"{type(error).__name__}: {error}", code="EVALUATOR_FAILED", stack_trace=trace)
     return EvaluationResult(

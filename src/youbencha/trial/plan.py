@@ -18,7 +18,7 @@ from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.testcase import AgentOverride, TestCase
 from youbencha.spec.variables import REFERENCE
 from youbencha.text import plural
-from youbencha.trial.agent_files import custom_agent_problems
+from youbencha.trial.agent_files import custom_agent_problems, home_problem
 from youbencha.trial.checks import adapter_config, check_parts
 from youbencha.trial.context import Host
 from youbencha.trial.gateway_plan import GatewayOptions, GatewayPlan, check_replay, plan_gateway
@@ -172,8 +172,6 @@ def _check_home(
     gateway: GatewayPlan | None,
 ) -> None:
     """Raise a ConfigError if the agent gets files in its home, but runs in the user's."""
-    from youbencha.trial.agent_files import home_problem
-
     problem = home_problem(
         loaded.case.agent, adapter, sandbox, harness_env=host.env, agent_env=env, behind_gateway=gateway is not None
     )

@@ -21,7 +21,7 @@ from youbencha.process import Redactor
 from youbencha.sandbox.base import FORWARD_PROXY_PORT, Sandbox
 from youbencha.sandbox.local import HOST
 from youbencha.spec.sandbox import Network, SandboxSpec
-from youbencha.store.bundle import AgentRun, TestCaseInfo
+from youbencha.store.bundle import AgentRun, SandboxReport, TestCaseInfo
 from youbencha.transcript.recording import TRANSCRIPT_FILE, RecordedEvents
 from youbencha.trial.agent_files import commit_files
 from youbencha.trial.context import Host, TrialContext
@@ -111,19 +111,7 @@ async def _prepare(
         raise
     on_event(WorkspaceReady(directory=str(directory.path), tree=str(directory.modified)))
     redactor = Redactor.for_env(host.env, plan.env, gateway.secrets if gateway else {})
-    agent_spec = plan.case.agent
-    record = TrialRecord(
-        _describe_case(plan, repository),
-        directory,
-        redactor,
-        expected_evaluators=len(plan.evaluators),
-        started_at=started_at,
-        agent=AgentRun(
-            type=agent_spec.type, agent_name=agent_spec.agent_name, model=plan.model, sandbox=sandbox.report()
-        ),
-        commit_files=files_read,
-    )
-    record.add_phase("checkout", time.time() - started_at)
+    record = _new_record(plan, repository, directory, redactor, sandbox.report(), files_read, started_at)
     on_event.record(directory.artifacts / TRANSCRIPT_FILE, redactor)
     return TrialContext(
         plan=plan,
@@ -181,17 +169,36 @@ def _make_directory(plan: Plan, host: Host, path: Path | str | None, run_id: str
     return RunDirectory.create(plan.workspace_dir, name, cache_dir=host.cache_dir, away_from=away_from)
 
 
-def _describe_case(plan: Plan, repository: Repository) -> TestCaseInfo:
-    return TestCaseInfo(
-        name=plan.name,
-        description=plan.case.description,
-        config_file=str(plan.config_file or ""),
-        config_hash=plan.config_hash,
-        repo=repository.public_url,
-        branch=repository.branch,
-        commit=repository.commit,
-        expected_branch=plan.case.expected,
+def _new_record(
+    plan: Plan,
+    repository: Repository,
+    directory: RunDirectory,
+    redactor: Redactor,
+    sandbox: SandboxReport,
+    files_read: tuple[str, ...],
+    started_at: float,
+) -> TrialRecord:
+    agent = plan.case.agent
+    record = TrialRecord(
+        TestCaseInfo(
+            name=plan.name,
+            description=plan.case.description,
+            config_file=str(plan.config_file or ""),
+            config_hash=plan.config_hash,
+            repo=repository.public_url,
+            branch=repository.branch,
+            commit=repository.commit,
+            expected_branch=plan.case.expected,
+        ),
+        directory,
+        redactor,
+        expected_evaluators=len(plan.evaluators),
+        started_at=started_at,
+        agent=AgentRun(type=agent.type, agent_name=agent.agent_name, model=plan.model, sandbox=sandbox),
+        commit_files=files_read,
     )
+    record.add_phase("checkout", time.time() - started_at)
+    return record
 
 
 async def _check_ready(plan: Plan, host: Host, adapter: BaseAdapter) -> None:
