@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import re
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -10,7 +13,7 @@ from stream_samples import AT, INIT, RESULT, VERSIONS, assistant, facts_of, line
 
 from endings import run_ending
 from youbencha.adapters import codes
-from youbencha.adapters.causes import COMMON_CAUSES
+from youbencha.adapters.causes import COMMON_CAUSES, reset_time
 from youbencha.adapters.claude_code.options import ClaudeCode
 from youbencha.adapters.cli_agent.verdict import Verdict, session_warnings
 from youbencha.adapters.cli_agent.verdict import judge as verdict_on
@@ -435,3 +438,52 @@ def test_every_cause_can_match_and_has_valid_texts():
         assert cause.code in vars(codes).values()
         assert "{agent}" in cause.message or "{" not in cause.message
         assert cause.subtypes or cause.kinds or cause.statuses or cause.pattern or cause.refusal
+
+
+OF_OTHERS = {"AGENT_IGNORED", "GAVE_UP", "METRICS_UNREADABLE", "NO_GATEWAY", "NOTICE"}
+CODES = [ClaudeCode.code(value) for name, value in vars(codes).items() if name.isupper() and value not in OF_OTHERS]
+PAGE = Path(__file__).parents[2] / "docs" / "claude-code.md"
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_code_is_documented(code: str) -> None:
+    assert f"`{code}`" in PAGE.read_text(encoding="utf-8")
+
+
+def test_the_page_lists_only_existing_codes() -> None:
+    named = set(re.findall(r"`(CLAUDE_[A-Z_]+)`", PAGE.read_text(encoding="utf-8")))
+    assert {code for code in named if not code.startswith("CLAUDE_CODE_")} == set(CODES)
+
+
+NOW = datetime(2026, 11, 15, 20, 30, tzinfo=UTC)
+
+
+def at(*moment: int) -> float:
+    return datetime(*moment, tzinfo=UTC).timestamp()  # type: ignore[misc, arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Claude AI usage limit reached|1794781501", 1794781501.0),
+        ("5-hour limit reached · resets 10:25pm (UTC)", at(2026, 11, 15, 22, 25)),
+        ("You've hit your session limit · resets 8:29pm (UTC)", at(2026, 11, 15, 20, 29)),
+        ("You've hit your session limit · resets 8:28pm (UTC)", at(2026, 11, 16, 20, 28)),
+        ("You've hit your weekly limit · resets Nov 18, 3:50pm (America/New_York)", at(2026, 11, 18, 20, 50)),
+        ("Weekly limit reached · resets Jan 2, 12am (UTC)", at(2027, 1, 2, 0, 0)),
+        ("Weekly limit reached · resets 12pm (UTC)", at(2026, 11, 16, 12, 0)),
+        ("You've hit your limit · resets 3am (Asia/Tokyo)", at(2026, 11, 16, 18, 0)),
+        ("Claude AI usage limit reached|0", None),
+        ("You've hit your limit · resets Feb 30, 3pm (UTC)", None),
+        ("You've hit your limit · resets 3pm (Nowhere/Land)", None),
+        ("API Error: Request rejected (429) · slow down", None),
+        ("", None),
+    ],
+)
+def test_reset_time(text: str, expected: float | None) -> None:
+    assert reset_time(text, NOW) == expected
+
+
+def test_without_a_zone_local_time_is_assumed() -> None:
+    local = datetime(2026, 11, 15, 22, 25).astimezone()
+    assert reset_time("Session limit reached ∙ resets 10:25pm", local.replace(hour=20)) == local.timestamp()

@@ -1,8 +1,9 @@
-"""The CLI's debug log: the lines that mean a rejected key, and only those."""
+"""The reader of a session's output: it passes events on, and notices a rejected key, also in the debug log."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 import time
@@ -12,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from youbencha.adapters.claude_code import output
-from youbencha.adapters.claude_code.output import debug_log_read
+from youbencha.adapters.claude_code.output import ClaudeOutputReader, debug_log_read
+from youbencha.events import AssistantText, AssistantTextDelta, Event, RequestRetried, SessionStarted
+from youbencha.process import Redactor
 
 BODY = '{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}'
 STAMP = "2026-11-15T20:36:57.645Z "
@@ -222,3 +225,84 @@ async def test_each_attempt_is_reported_once(tmp_path: Path) -> None:
                 while len(said) < attempt:
                     await asyncio.sleep(0.01)
             assert len(said) == attempt
+
+
+INIT = {"type": "system", "subtype": "init", "session_id": "s-1", "model": "claude-x"}
+TEXT = {"type": "assistant", "message": {"id": "m", "role": "assistant", "content": [{"type": "text", "text": "hi"}]}}
+
+
+def retry(status: int | None) -> dict[str, object]:
+    return {"type": "system", "subtype": "api_retry", "attempt": 1, "error_status": status, "error": "e"}
+
+
+def line(value: object) -> bytes:
+    return json.dumps(value).encode() + b"\n"
+
+
+def test_events_are_emitted_line_by_line() -> None:
+    seen: list[Event] = []
+    reader = ClaudeOutputReader(seen.append)
+    reader.line(line(INIT))
+    assert [type(event) for event in seen] == [SessionStarted]
+    reader.line(line(TEXT))
+    assert any(isinstance(event, AssistantText) and event.text == "hi" for event in seen)
+    assert reader.recorder.session_id == "s-1"
+    assert not reader.stop.is_set()
+
+
+def test_the_event_callback_is_optional() -> None:
+    reader = ClaudeOutputReader(None)
+    for value in (INIT, TEXT, retry(401)):
+        reader.line(line(value))
+    assert reader.recorder.session_id == "s-1"
+
+
+def test_a_rejected_key_ends_the_run() -> None:
+    seen: list[Event] = []
+    reader = ClaudeOutputReader(seen.append)
+    reader.line(line(retry(401)))
+    assert reader.stop.is_set()
+    assert [event.status for event in seen if isinstance(event, RequestRetried)] == [401]  # and it is reported
+
+
+@pytest.mark.parametrize("status", [None, 400, 403, 429, 500, 529])
+def test_other_statuses_do_not_end_the_run(status: int | None) -> None:
+    reader = ClaudeOutputReader(None)
+    reader.line(line(retry(status)))
+    assert not reader.stop.is_set()
+
+
+@pytest.mark.parametrize("raw", [b"", b"\n", b"no json\n", b'{"type":', b"[1]\n", b"null\n", b"\xff\xfe\n"])
+def test_invalid_lines_do_not_end_the_run(raw: bytes) -> None:
+    reader = ClaudeOutputReader(None)
+    reader.line(raw)
+    assert not reader.stop.is_set()
+
+
+def test_watches_are_independent() -> None:
+    one, other = ClaudeOutputReader(None), ClaudeOutputReader(None)
+    one.line(line(INIT))
+    one.on_rejected_key()
+    assert other.recorder.session_id is None
+    assert not other.stop.is_set()
+
+
+def test_a_renewable_login_gets_one_more_attempt() -> None:
+    reader = ClaudeOutputReader(None, key_may_recover=True)
+    reader.on_rejected_key()
+    assert not reader.stop.is_set()
+    reader.on_rejected_key()
+    assert reader.stop.is_set()
+
+
+def test_a_secret_across_two_pieces_of_a_text_is_masked() -> None:
+    secret = "hunter2-distinct-aaaa"
+    events: list[Event] = []
+    reader = ClaudeOutputReader(events.append, redactor=Redactor([secret]))
+    for piece in ("It is hunter2-d", "istinct-aaaa, 漢", " and hun"):
+        delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}}
+        reader.line(line({"type": "stream_event", "event": delta, "parent_tool_use_id": None}))
+    message = {"id": "m", "role": "assistant", "model": "x", "content": [{"type": "text", "text": "whole"}]}
+    reader.line(line({"type": "assistant", "message": message, "parent_tool_use_id": None}))
+    pieces = [event.text for event in events if isinstance(event, AssistantTextDelta)]
+    assert "".join(pieces) == "It is [REDACTED], 漢 and hun"
