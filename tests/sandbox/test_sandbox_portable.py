@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.toolbox.installed import InstalledAgent, Manifest, file_sha256, write_manifest
+from youbencha.sandbox.toolbox.installed import InstalledAgent, file_sha256, write_manifest
 from youbencha.sandbox.toolbox.portable import portable_cli, portable_file
 from youbencha.sandbox.toolbox.toolbox import Toolbox
 
@@ -23,17 +23,17 @@ def install(root: Path, agent: str, version: str, executable: str, content: byte
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     path.chmod(0o755)
-    manifest = Manifest(
+    made = InstalledAgent(
         agent=agent,
         version=version,
-        executable=executable,
+        executable=path,
         sha256=file_sha256(path),
         source="npm",
         package=agent,
         size_bytes=1,
         installed_at="2026-01-01T00:00:00Z",
     )
-    write_manifest(manifest, directory)
+    write_manifest(made, directory)
     found = Toolbox(root).find(agent, version)
     assert found is not None
     return found

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from youbencha.sandbox.toolbox.installed import InstalledAgent, Manifest, file_sha256, write_manifest
+from youbencha.sandbox.toolbox.installed import InstalledAgent, file_sha256, write_manifest
 from youbencha.sandbox.toolbox.toolbox import Toolbox
 
 SDK = "claude_agent_sdk"
@@ -43,17 +43,17 @@ def plant(toolbox: Toolbox, version: str) -> InstalledAgent:
     executable = directory / "claude"
     executable.write_text(says(version))
     executable.chmod(0o755)
-    manifest = Manifest(
+    planted = InstalledAgent(
         agent="claude-code",
         version=version,
-        executable="claude",
+        executable=executable,
         sha256=file_sha256(executable),
         source="pypi",
         package="claude-agent-sdk==0.0.0",
         size_bytes=executable.stat().st_size,
         installed_at="2026-01-02T03:04:05.000Z",
     )
-    write_manifest(manifest, directory)
+    write_manifest(planted, directory)
     have = toolbox.find("claude-code", version)
     assert have is not None
     return have

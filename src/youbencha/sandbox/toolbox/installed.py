@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
 from packaging.version import InvalidVersion, Version
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import is_directory, walk
@@ -24,6 +25,7 @@ from youbencha.sandbox.local import HOST
 
 PackageSource = Literal["pypi", "npm"]
 MANIFEST = "manifest.json"
+MANIFEST_FORMAT = 1
 _SCRIPTS = {".js", ".cjs", ".mjs"}
 LATEST = "latest"
 
@@ -139,18 +141,21 @@ def _cannot_run(command: Sequence[str], reason: str) -> YouBenchaError:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstalledAgent:
+class InstalledAgent(BaseModel):
+    """An installed version. Its manifest has the same fields, but a relative path, so that a toolbox can be moved."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
     agent: str
     version: str
     executable: Path
     """The absolute path of the real file, never a link or a shim."""
-    sha256: str
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     """The digest of the executable; for a JavaScript CLI, of its entry script."""
     source: PackageSource
     package: str
     """In the package manager's notation: `claude-agent-sdk==0.2.182`, `@openai/codex@0.166.0`."""
-    size_bytes: int
+    size_bytes: Annotated[int, Field(ge=0)]
     """The size of all installed files."""
     installed_at: str
 
@@ -170,26 +175,12 @@ class InstalledAgent:
         return command_for(self.executable)
 
 
-class Manifest(BaseModel):
-    """`InstalledAgent` on disk, with a relative path, so that a toolbox can be moved."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    format: Literal[1] = 1
-    agent: str
-    version: str
-    executable: str
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    source: PackageSource
-    package: str
-    size_bytes: Annotated[int, Field(ge=0)]
-    installed_at: str
-
-
-def write_manifest(manifest: Manifest, directory: Path) -> None:
-    """Sync it to disk before the directory gets its final name: a power cut must not leave an empty manifest."""
+def write_manifest(agent: InstalledAgent, directory: Path) -> None:
+    """Write an installation's manifest, and sync it to disk: a power cut must not leave an empty one."""
+    executable = agent.executable.relative_to(directory).as_posix()
+    manifest = {"format": MANIFEST_FORMAT, **agent.model_dump(mode="json"), "executable": executable}
     with (directory / MANIFEST).open("w", encoding="utf-8") as file:
-        file.write(manifest.model_dump_json(indent=2) + "\n")
+        file.write(json.dumps(manifest, indent=2) + "\n")
         file.flush()
         os.fsync(file.fileno())
 
@@ -197,16 +188,17 @@ def write_manifest(manifest: Manifest, directory: Path) -> None:
 def read_installed(directory: Path) -> InstalledAgent | None:
     """Read the installation in `<root>/<agent>/<version>`; None if its manifest is missing or does not match."""
     try:
-        manifest = Manifest.model_validate_json((directory / MANIFEST).read_bytes())
-    except (OSError, ValidationError):
+        manifest = json.loads((directory / MANIFEST).read_bytes())
+        if manifest.pop("format", MANIFEST_FORMAT) != MANIFEST_FORMAT:
+            return None
+        inside = PurePosixPath(manifest["executable"])
+        agent = InstalledAgent.model_validate({**manifest, "executable": directory.absolute() / inside})
+    except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return None
-    inside = PurePosixPath(manifest.executable)
-    executable = directory.absolute() / inside
-    named = (manifest.agent, manifest.version) == (directory.parent.name, directory.name)
-    if not named or inside.is_absolute() or ".." in inside.parts or not executable.is_file():
+    is_named_so = (agent.agent, agent.version) == (directory.parent.name, directory.name)
+    if not is_named_so or inside.is_absolute() or ".." in inside.parts or not agent.executable.is_file():
         return None
-    fields = manifest.model_dump(exclude={"format", "executable"})
-    return InstalledAgent(executable=executable, **fields)
+    return agent
 
 
 def version_directories(home: Path) -> list[Path]:

@@ -37,7 +37,6 @@ from youbencha.sandbox.toolbox.fetch import (
 )
 from youbencha.sandbox.toolbox.installed import (
     InstalledAgent,
-    Manifest,
     command_for,
     directory_size,
     file_sha256,
@@ -273,17 +272,17 @@ def _check_version(release: Release, reported: str) -> None:
 async def _commit(
     running: _Running, recipe: Recipe, agent: CatalogueEntry, release: Release, partial: PartialInstall
 ) -> InstalledAgent:
-    manifest = Manifest(
+    made = InstalledAgent(
         agent=agent.name,
         version=running.version,
-        executable=running.executable.relative_to(partial.tree).as_posix(),
+        executable=running.executable,
         sha256=await asyncio.to_thread(file_sha256, running.executable),
         source=recipe.kind,
         package=release.package,
         size_bytes=await asyncio.to_thread(directory_size, partial.tree),
         installed_at=iso_time(time.time()),
     )
-    write_manifest(manifest, partial.tree)
+    write_manifest(made, partial.tree)
     target = partial.tree.parent.parent / running.version
     if target.exists():
         # It is damaged, or it would have been found before. Removed with the rest of the work.
