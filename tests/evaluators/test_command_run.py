@@ -110,12 +110,11 @@ async def test_a_program_in_the_tree(over: OverRun) -> None:
     assert result.metrics["output_tail"] == "sub\n"  # not the path of the copy, which is removed
 
 
-async def test_a_missing_program_is_an_error_and_not_a_failure(over: OverRun) -> None:
-    with pytest.raises(YouBenchaError, match="not on PATH") as caught:
-        await over.evaluate("command", {"command": "no-such-program-anywhere --x"})
+@pytest.mark.parametrize("command", ["no-such-program-anywhere --x", "/no/such/program"])
+async def test_a_missing_program_is_an_error_and_not_a_failure(over: OverRun, command: str) -> None:
+    with pytest.raises(YouBenchaError) as caught:
+        await over.evaluate("command", {"command": command})
     assert caught.value.code == "COMMAND_NOT_FOUND"
-    with pytest.raises(YouBenchaError, match="the file does not exist"):
-        await over.evaluate("command", {"command": "/no/such/program"})
 
 
 async def test_a_removed_program_is_the_agents_failure(over: OverRun, tmp_path: Path) -> None:
@@ -304,6 +303,7 @@ async def test_a_partial_copy_is_removed_too(over: OverRun, monkeypatch: pytest.
     monkeypatch.setattr(trees, "_FICLONE", 0)
     monkeypatch.setattr(trees, "_ROOM_LEFT", 0)
     (over.tree / "file").write_bytes(bytes(10_000))
-    with pytest.raises(YouBenchaError, match="not enough free disk space"):
+    with pytest.raises(YouBenchaError) as caught:
         await over.evaluate("command", {"command": "true"})
+    assert caught.value.code == "COMMAND_COPY_FAILED"
     assert list(over.scratch.iterdir()) == []

@@ -123,7 +123,7 @@ async def test_paths_can_be_selected(over: OverRun) -> None:
 
 async def test_patterns_that_match_nothing_are_an_error(over: OverRun) -> None:
     write(over.tree, a_py="a")
-    with pytest.raises(YouBenchaError, match="No file in either tree") as caught:
+    with pytest.raises(YouBenchaError) as caught:
         await over.evaluate("expected-diff", {"include_paths": ["*.rs"]})
     assert caught.value.code == "EXPECTED_DIFF_NOTHING_TO_COMPARE"
 

@@ -171,7 +171,7 @@ async def test_the_start_may_be_named(over: OverRun, base: str) -> None:
 
 @pytest.mark.parametrize("start", [START, None])
 async def test_another_start_is_refused(over: OverRun, start: str | None) -> None:
-    with pytest.raises(YouBenchaError, match="the agent started from") as caught:
+    with pytest.raises(YouBenchaError) as caught:
         await over.evaluate("git-diff", {"base_commit": "abcd" * 10}, changes=over.changes(base=start))
     assert caught.value.code == "GIT_DIFF_OTHER_BASE"
 

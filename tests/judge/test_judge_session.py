@@ -156,8 +156,9 @@ async def test_the_judge_is_not_asked_a_third_time(bench: JudgeBench) -> None:
 
 async def test_an_agent_that_repeats_its_prompt_has_given_no_verdict(bench: JudgeBench) -> None:
     judge = Judge([lambda context: context.config["prompt"]])
-    with pytest.raises(YouBenchaError, match="no usable verdict"):
+    with pytest.raises(YouBenchaError) as raised:
         await bench.judge(judge)
+    assert raised.value.code == "JUDGE_NO_VERDICT"
 
 
 @pytest.mark.parametrize("status", ["failed", "timeout"])
@@ -174,7 +175,7 @@ async def test_a_judge_that_cannot_be_started(bench: JudgeBench) -> None:
     def fails(context: AgentExecutionContext) -> str:
         raise YouBenchaError("TINY_NOT_FOUND", "There is no tiny agent.", hint="Install it.")
 
-    with pytest.raises(YouBenchaError, match="There is no tiny agent") as raised:
+    with pytest.raises(YouBenchaError) as raised:
         await bench.judge(Judge([fails]))
     assert (raised.value.code, raised.value.hint) == ("JUDGE_FAILED", "Install it.")
     assert raised.value.context["code"] == "TINY_NOT_FOUND"

@@ -221,12 +221,12 @@ def read_guidance(raw: Mapping[str, Any], config_dir: Path) -> str | Problem:
     """Return the user's guidance for the judge, from the configuration or a file; empty if there is none."""
     for key in _GUIDANCE_FILES:
         if isinstance(name := raw.get(key), str):
-            return _read(key, name.strip(), config_dir)
+            return _read_guidance_file(key, name.strip(), config_dir)
     prompt = raw.get("prompt")
     return prompt.strip() if isinstance(prompt, str) else ""
 
 
-def _read(key: str, name: str, base: Path) -> str | Problem:
+def _read_guidance_file(key: str, name: str, base: Path) -> str | Problem:
     try:
         text = read_within(base, name, 4 * _MAX_GUIDANCE_CHARS).decode("utf-8-sig").strip()
     except PathNotAllowed as error:

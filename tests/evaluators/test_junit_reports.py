@@ -1,4 +1,4 @@
-"""command: test reports of hostile code."""
+"""JUnit reports of hostile code."""
 
 from __future__ import annotations
 
