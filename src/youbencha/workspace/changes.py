@@ -74,15 +74,15 @@ class Changes(NamedTuple):
     """Sorted by path."""
     patch_file: Path
     """The same for `git apply`, including binary files and modes, but without `left_out_of_patch`."""
-    base_commit: str | None
+    base_commit: str | None = None
     """The commit that the agent started from, if there is one."""
-    current_commit: str | None
+    current_commit: str | None = None
     """The commit of the agent's own HEAD now, if it still has one. The files may differ from it."""
     left_out_of_patch: tuple[str, ...] = ()
     """Changed files that are too large for a patch, or whose paths are too long. They are in `files`, as binary."""
     recorded: StoredTree | None = None
-    """The tree now, without `left_out_of_patch`, for as long as the run lasts. None if only a patch is known, or the
-    tree is a user's."""
+    """The tree now, without `left_out_of_patch`, for as long as its git directory exists. None if only a patch is
+    known, or the tree is a user's."""
 
 
 def read_difference(answer: Path, patch_file: Path) -> tuple[FileChange, ...]:

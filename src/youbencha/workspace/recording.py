@@ -95,18 +95,9 @@ class Snapshot(NamedTuple):
 
         If the tree is missing or a link, everything was deleted. Anything inside a `.git` is ignored.
         """
-        git_dir = GitDir(self.git_dir, settings=ANY_NAME)
-        difference = await compare_tree(
-            self.tree, await self._list_files(), git_dir, self.start, patch_file, apart=self.apart
-        )
-        return Changes(
-            difference.files,
-            patch_file,
-            self.base_commit,
-            current_commit=current_commit(self.tree),
-            left_out_of_patch=difference.left_out_of_patch,
-            recorded=StoredTree(self.git_dir, difference.tree),
-        )
+        git_dir, files = GitDir(self.git_dir, settings=ANY_NAME), await self._list_files()
+        changes = await compare_tree(self.tree, files, git_dir, self.start, patch_file, apart=self.apart)
+        return changes._replace(base_commit=self.base_commit, current_commit=current_commit(self.tree))
 
     async def _list_files(self) -> TreeFiles:
         """List the files of the tree that count. Before the first snapshot, all of them do."""
@@ -117,14 +108,6 @@ class Snapshot(NamedTuple):
         return files.without(ignored)
 
 
-class TreeDifference(NamedTuple):
-    files: tuple[FileChange, ...]
-    """All changes, sorted by path."""
-    left_out_of_patch: tuple[str, ...]
-    tree: str
-    """The id of the tree with the changes that are in the patch."""
-
-
 async def compare_tree(
     tree: Path,
     files: TreeFiles,
@@ -133,7 +116,7 @@ async def compare_tree(
     patch_file: Path,
     *,
     apart: Entries = MappingProxyType({}),
-) -> TreeDifference:
+) -> Changes:
     """Compare the files of a tree with a commit or a recorded tree, and write the patch to `patch_file`.
 
     Files that are too large for git are compared by their hashes. `apart` are those that were too large at the start.
@@ -147,15 +130,19 @@ async def compare_tree(
         answer = git_dir.new_file("answer")  # not in memory: it may be large
         try:
             await git_dir.git("diff-index", "--cached", *DIFF_OPTIONS, f"--output={answer}", start, index=index)
-            changes = read_difference(answer, patch_file)
+            in_patch = read_difference(answer, patch_file)
         finally:
             answer.unlink(missing_ok=True)
         recorded = await _write_tree(git_dir, index)
     then = {**apart, **before}
     now = await hash_files(tree, too_large, files.too_deep, start, known=then)
     not_in_patch = _in_order(compare_entries(then, now))
-    left_out = tuple(change.path for change in not_in_patch)
-    return TreeDifference(_in_order([*changes, *not_in_patch]), left_out, recorded)
+    return Changes(
+        _in_order([*in_patch, *not_in_patch]),
+        patch_file,
+        left_out_of_patch=tuple(change.path for change in not_in_patch),
+        recorded=StoredTree(git_dir.path, recorded),
+    )
 
 
 def _in_order(changes: Iterable[FileChange]) -> tuple[FileChange, ...]:

@@ -86,10 +86,8 @@ async def uncommitted_changes(
         return None
     hidden = [*_OURS, *_paths_below(directory, [*left_out, git_dir, _our_root(patch_file.resolve(), directory)])]
     files = await _not_ignored(list_files(directory, skip=hidden), start, location, ours)
-    difference = await compare_tree(directory, files, ours, start, patch_file)
-    return Changes(
-        difference.files, patch_file, commit, current_commit=commit, left_out_of_patch=difference.left_out_of_patch
-    )
+    changes = await compare_tree(directory, files, ours, start, patch_file)
+    return changes._replace(base_commit=commit, current_commit=commit, recorded=None)
 
 
 async def _start_tree(commit: str, location: Location, git_dir: GitDir) -> str | None:
