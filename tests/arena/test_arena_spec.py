@@ -188,7 +188,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
         changed("tasks", 0, "rubric", {"criteria": {"a": {"weight": 1}}}),
         "tasks.0.rubric.criteria.a.description: is required",
     ),
-    "secrets": (changed("secrets", {"env_file": "none.env"}), "secrets.env_file: the secrets file cannot be read"),
+    "secrets": (changed("secrets", {"env_file": "none.env"}), "secrets.env_file: The secrets file cannot be read"),
 }
 
 

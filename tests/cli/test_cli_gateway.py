@@ -189,4 +189,4 @@ def test_a_port_in_use(tmp_path: Path) -> None:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         done = yb("gateway", "--upstream", "http://127.0.0.1:9", "--listen", address, cwd=tmp_path)
     assert done.returncode == 2
-    assert f"error [GATEWAY_LISTEN_FAILED] cannot listen on {address}: " in done.stderr
+    assert f"error [GATEWAY_LISTEN_FAILED] Cannot listen on {address}: " in done.stderr

@@ -212,7 +212,7 @@ async def test_the_gateway_listens_on_loopback_only(tmp_path: Path) -> None:
 async def test_an_address_in_use(tmp_path: Path) -> None:
     async with gateway_at("http://127.0.0.1:9", tmp_path) as bench:
         port = int(bench.gateway.url.rpartition(":")[2])
-        with pytest.raises(YouBenchaError, match="cannot listen on") as caught:
+        with pytest.raises(YouBenchaError, match="Cannot listen on") as caught:
             await Gateway(upstreams={}, port=port).__aenter__()
     assert caught.value.code == "GATEWAY_LISTEN_FAILED"
 

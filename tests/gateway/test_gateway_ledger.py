@@ -165,7 +165,7 @@ def test_an_invalid_list_of_open_calls(content: bytes, tmp_path: Path) -> None:
 def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file" / "ledger.jsonl", tmp_path):
-        with pytest.raises(YouBenchaError, match="the ledger cannot be written") as caught:
+        with pytest.raises(YouBenchaError, match="The ledger cannot be written") as caught:
             Ledger(path)
         assert caught.value.code == "LEDGER_NOT_WRITABLE"
         assert str(path) in caught.value.message

@@ -190,7 +190,7 @@ def test_a_secrets_file_that_others_may_read(mode: int, tmp_path: Path) -> None:
 
 def test_a_secrets_file_that_cannot_be_read(tmp_path: Path) -> None:
     for path in (tmp_path / "missing", tmp_path, _secrets(tmp_path, b"A=\xff")):
-        with pytest.raises(YouBenchaError, match="the secrets file cannot be read"):
+        with pytest.raises(YouBenchaError, match="The secrets file cannot be read"):
             read_secrets(path)
 
 

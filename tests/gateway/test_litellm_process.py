@@ -221,7 +221,7 @@ async def test_a_litellm_that_runs_already_is_checked(bench: Bench) -> None:
         await check_litellm(bench.url, "sk-another")
     assert caught.value.code == "LITELLM_KEY_REFUSED"
     for url in (bench.model.url, "http://127.0.0.1:1", "http://[broken"):
-        with pytest.raises(YouBenchaError, match="no LiteLLM answers") as caught:
+        with pytest.raises(YouBenchaError, match="No LiteLLM answers") as caught:
             await check_litellm(url, "sk-any")
         assert caught.value.code == "LITELLM_NOT_READY"
 

@@ -138,13 +138,13 @@ async def test_a_process_that_gets_ready(program: Program, tmp_path: Path, monke
             with pytest.raises(YouBenchaError, match="does not accept the key") as caught:
                 await check_litellm(url, "sk-another")
             assert caught.value.code == "LITELLM_KEY_REFUSED"
-            with pytest.raises(YouBenchaError, match="no LiteLLM answers"):
+            with pytest.raises(YouBenchaError, match="No LiteLLM answers"):
                 await check_litellm(f"{url}/elsewhere", litellm.master_key)
     assert not litellm.alive
     assert processes_with(str(tmp_path)) == []
     with pytest.raises(RuntimeError):
         _ = litellm.url
-    with pytest.raises(YouBenchaError, match="no LiteLLM answers") as caught:
+    with pytest.raises(YouBenchaError, match="No LiteLLM answers") as caught:
         await check_litellm(url, litellm.master_key)
     assert caught.value.code == "LITELLM_NOT_READY"
     said = log.read_text()

@@ -281,7 +281,7 @@ async def test_a_server_that_cannot_be_loaded_ends_the_trial(runs: RunBench, mon
         ("builtin", (), "the gateway has no key"),
         ("none", ("--budget", "1"), "a budget requires a gateway"),
         ("none", ("--replay", "x"), "a cassette requires a gateway"),
-        ({"type": "builtin", "secrets_file": "nowhere.env"}, (), "the secrets file cannot be read"),
+        ({"type": "builtin", "secrets_file": "nowhere.env"}, (), "The secrets file cannot be read"),
         ("builtin", ("--gateway", "nonsense"), "--gateway cannot be nonsense"),
         ("builtin", ("--budget", "-1"), "not an amount"),
         ("builtin", ("--record", "x", "--replay", "x"), "exclude each other"),

@@ -120,7 +120,7 @@ class BudgetSpent(BudgetRefusal):
 
     def __init__(self, account: str, kind: Kind, cap: Decimal | int, spent: Decimal | int) -> None:
         used = f"{_formatted(kind, spent)} of {_formatted(kind, cap)}"
-        super().__init__(account, f"the budget is spent: {used} for {account}. Raise it to go on.")
+        super().__init__(account, f"the budget is spent: {used} for {account}. Raise it to continue.")
         self.kind, self.cap, self.spent = kind, cap, spent
 
 

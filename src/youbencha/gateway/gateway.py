@@ -209,7 +209,7 @@ class Gateway:
             self.fail(
                 YouBenchaError(
                     "GATEWAY_START_FAILED",
-                    f"the gateway's server cannot be started: {type(error).__name__}: {error}",
+                    f"The gateway's server cannot be started: {type(error).__name__}: {error}",
                     hint="Check the installation with `yb doctor`.",
                 )
             )
@@ -244,7 +244,7 @@ def _listen(host: str, port: int) -> list[socket.socket]:
             listener.close()
         raise YouBenchaError(
             "GATEWAY_LISTEN_FAILED",
-            f"cannot listen on {host}:{port}: {error.strerror or error}",
+            f"Cannot listen on {host}:{port}: {error.strerror or error}",
             hint="Choose another address, or let the system choose a port: 127.0.0.1:0.",
         ) from error
     return listeners

@@ -97,7 +97,7 @@ class Ledger:
             self.close()
             raise YouBenchaError(
                 "LEDGER_NOT_WRITABLE",
-                f"the ledger cannot be written: {path}: {error.strerror or error}",
+                f"The ledger cannot be written: {path}: {error.strerror or error}",
                 hint="Choose a file in a directory that you may write to.",
             ) from error
 
@@ -203,7 +203,7 @@ def _open_file(path: Path) -> Path:
 
 def _in_use(path: Path) -> YouBenchaError:
     return YouBenchaError(
-        "LEDGER_IN_USE", f"the ledger is in use by another gateway: {path}", hint="Give each gateway a separate ledger."
+        "LEDGER_IN_USE", f"The ledger is in use by another gateway: {path}", hint="Give each gateway a separate ledger."
     )
 
 

@@ -1,7 +1,7 @@
 """Ask the providers, before a run spends anything, whether they know the configured models.
 
 A model is unknown only if the provider answers 404 for it, lists other models, and finds one of these. Anything else
-proves nothing, and the run goes on: a proxy without these routes, a rejected key, no connection, no answer in time.
+proves nothing, and the run continues: a proxy without these routes, a rejected key, no connection, no answer in time.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class RemoteKeys:
                 refused = isinstance(error, OSError) and error.errno == errno.ECONNREFUSED  # nothing listens any more
                 if refused or time.monotonic() - self._seen_at > _GONE_AFTER_S:
                     why = "nothing listens there" if refused else str(error) or type(error).__name__
-                    message = f"the driver's gateway at {self._gateway_url} cannot be reached: {why}"
+                    message = f"The driver's gateway at {self._gateway_url} cannot be reached: {why}"
                     raise self._fail("DRIVER_GONE", message, hint=_REACHABLE) from error
             await asyncio.sleep(_RETRY_AFTER_S)
         raise self._failure
@@ -152,9 +152,9 @@ class RemoteKeys:
             return content
         message = content.get("error") or f"status {answer.status}"
         if answer.status == 401:
-            raise self._fail("TICKET_ENDED", f"the driver has ended this attempt: {message}")
+            raise self._fail("TICKET_ENDED", f"The driver has ended this attempt: {message}")
         code = content.get("code") or "GATEWAY_CONTROL_FAILED"
-        raise YouBenchaError(code, f"the driver's gateway: {message}", hint=content.get("hint"))
+        raise YouBenchaError(code, f"The driver's gateway: {message}", hint=content.get("hint"))
 
     def _fail(self, code: str, message: str, hint: str | None = None) -> YouBenchaError:
         """Note that nothing more can be asked: the agent has to stop, and its attempt does not measure it."""

@@ -117,12 +117,12 @@ def read_secrets(path: Path) -> dict[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         raise YouBenchaError(
             "SECRETS_FILE_UNREADABLE",
-            f"the secrets file cannot be read: {path}: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}",
+            f"The secrets file cannot be read: {path}: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}",
             hint="`gateway.secrets_file` is relative to the test case's file.",
         ) from error
     if os.name == "posix" and mode & 0o077:
         raise YouBenchaError(
-            "SECRETS_FILE_OPEN", f"the secrets file is readable by other users: {path}", hint=f"Run `chmod 600 {path}`."
+            "SECRETS_FILE_OPEN", f"The secrets file is readable by other users: {path}", hint=f"Run `chmod 600 {path}`."
         )
     secrets: dict[str, str] = {}
     for number, raw in enumerate(text.splitlines(), start=1):

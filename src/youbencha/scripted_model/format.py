@@ -166,7 +166,9 @@ class ScriptedAnswer(_Part):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
-        set_keys = [name for name in type(self).model_fields if name in self.model_fields_set and self._says(name)]
+        set_keys = [
+            name for name in type(self).model_fields if name in self.model_fields_set and self._has_effect(name)
+        ]
         instead = [name for name in set_keys if name in _INSTEAD]
         if len(instead) > 1:
             raise ProblemAt(instead[1], f"cannot be combined with '{instead[0]}'")
@@ -180,7 +182,7 @@ class ScriptedAnswer(_Part):
             raise ValueError("is empty: it needs text, thinking, tools, error, drop, hang or garbage")
         return self
 
-    def _says(self, name: str) -> bool:
+    def _has_effect(self, name: str) -> bool:
         """Whether a key has an effect: `hang: false` has none, but `text: ""` is an empty answer."""
         value = getattr(self, name)
         return value is not None and value is not False and value != []

@@ -106,7 +106,7 @@ class GatewayKeys:
         self, role: KeyRole, name: str, *, places: Places | None = None, peers: frozenset[str] | None = None
     ) -> GatewayAccess:
         if self._warnings is not None:
-            raise YouBenchaError("TRIAL_CLOSED", "the trial has ended: it gets no further keys")
+            raise YouBenchaError("TRIAL_CLOSED", "The trial has ended: it gets no further keys")
         is_agent = role == "agent"
         if is_agent:
             await self._forget_agent()

@@ -244,14 +244,14 @@ async def check_litellm(url: str, key: str) -> None:
     if health is Health.SILENT:
         raise YouBenchaError(
             "LITELLM_NOT_READY",
-            f"no LiteLLM answers at {url}",
+            f"No LiteLLM answers at {url}",
             hint=f"Start it, and check that `curl {url.rstrip('/')}/health/liveliness` works. "
             "Without `gateway.litellm.url`, youBencha starts one.",
         )
     if health is Health.REFUSING:
         raise YouBenchaError(
             "LITELLM_KEY_REFUSED",
-            f"the LiteLLM at {url} does not accept the key",
+            f"The LiteLLM at {url} does not accept the key",
             hint="Set `gateway.litellm.key_env` to the variable with its master key or a virtual key.",
         )
 

@@ -57,7 +57,7 @@ class ResponsesUsage(UsageReader):
         if usage := as_mapping(response.get("usage")):
             self._tokens = openai_tokens(usage, input_name="input_tokens", output_name="output_tokens")
             items = [(item.get("type"), as_mapping(item.get("action")).get("type")) for item in output]
-            # Opening a page that was found is a call, too, but has no fee.
+            # Opening a page that was found is also a call, but has no fee.
             kinds = [kind for kind, action in items if action not in ("open_page", "find_in_page")]
             self.note_extra("web_searches", kinds.count("web_search_call"))
             self.note_extra("storage_searches", kinds.count("file_search_call"))
