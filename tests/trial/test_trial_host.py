@@ -15,7 +15,7 @@ from trial_bench import TrialBench
 import youbencha
 from git_repositories import git
 from youbencha.errors import YouBenchaError
-from youbencha.store import prune
+from youbencha.trial import context as trial_context
 from youbencha.trial.run import run_trial
 from youbencha.workspace import mirror
 
@@ -87,7 +87,7 @@ async def test_a_repository_that_could_not_be_opened_is_tried_again(trials: Tria
 async def test_leftovers_of_dead_runs_are_searched_once_in_each_workspace(
     trials: TrialBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = count_calls(monkeypatch, prune, "remove_all_orphaned")
+    calls = count_calls(monkeypatch, trial_context, "remove_all_orphaned")
     host = trials.host()
     plan = trials.plan(host, trials.case(WRITE), workspace_dir=trials.runs)
     for _ in range(2):
