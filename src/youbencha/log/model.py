@@ -3,11 +3,13 @@
 Unknown is null. A zero in here was measured. What is only the agent's claim is listed by `claims`.
 """
 
+import json
 from collections.abc import Collection
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic.functional_validators import AfterValidator
+from pydantic_core import PydanticSerializationError
 
 from youbencha.text import join_words
 from youbencha.usage import Tokens, total_tokens
@@ -195,11 +197,7 @@ def usage_of(tokens: Tokens, cost_usd: float | None, *, partial: bool, cost_sour
 
 def as_json(record: BaseModel, *, indent: int | None = 2, exclude_none: bool = False) -> str:
     """Serialize a record. Escapes file names that are not UTF-8, for which pydantic raises an error."""
-    from pydantic_core import PydanticSerializationError
-
     try:
         return record.model_dump_json(indent=indent, exclude_none=exclude_none)
     except PydanticSerializationError:
-        import json
-
         return json.dumps(record.model_dump(exclude_none=exclude_none), indent=indent, default=str)

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from youbencha.events import (
     AssistantText,
@@ -26,10 +26,8 @@ from youbencha.events import (
     WarningRaised,
 )
 from youbencha.json_lines import Record
+from youbencha.log.model import Message, ToolCall
 from youbencha.usage import SessionTotal, SessionUsage, Tokens, UsageCounter
-
-if TYPE_CHECKING:
-    from youbencha.log.model import Message, ToolCall
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,17 +9,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from youbencha.adapters.cli_agent.environment import is_model_credential
 from youbencha.adapters.registry import built_in_adapters
 from youbencha.errors import YouBenchaError
 from youbencha.process import find_executable
+from youbencha.sandbox.toolbox.toolbox import Toolbox
 from youbencha.spec.loop import CliSpec, HatBackend, LoopSpec
 from youbencha.text import did_you_mean
-
-if TYPE_CHECKING:
-    from youbencha.trial.gateway_plan import GatewayPlan
+from youbencha.trial.gateway_plan import GatewayPlan
+from youbencha.user_dirs import toolbox_dir
 
 AUTO, CUSTOM = "auto", "custom"
 BACKEND_UNKNOWN, BACKEND_NOT_INSTALLED = "BACKEND_UNKNOWN", "BACKEND_NOT_INSTALLED"
@@ -295,9 +295,6 @@ def _is_installed(kind: BackendKind, env: Mapping[str, str]) -> bool:
 def _in_toolbox(kind: BackendKind, env: Mapping[str, str]) -> bool:
     if kind.agent_type == _COMMAND:
         return False
-    from youbencha.sandbox.toolbox.toolbox import Toolbox  # takes 30 ms to import
-    from youbencha.user_dirs import toolbox_dir
-
     return Toolbox(toolbox_dir(env)).find(kind.agent_type) is not None
 
 
@@ -380,9 +377,6 @@ def interactive_command(
 
 
 def _interactive_program(name: str, command: str | None, env: Mapping[str, str]) -> list[str]:
-    from youbencha.sandbox.toolbox.toolbox import Toolbox  # takes 30 ms to import
-    from youbencha.user_dirs import toolbox_dir
-
     kind = BACKENDS[name]
     if command is not None and Path(command).name != command:
         return [str(Path(command).expanduser().absolute())]

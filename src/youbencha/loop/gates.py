@@ -7,22 +7,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import Problem
+from youbencha.evaluators import EvaluationContext
 from youbencha.events import EvaluatorFinished, EventSink
 from youbencha.loop.backends import shell_environment
+from youbencha.process import Redactor
+from youbencha.sandbox.base import Sandbox
 from youbencha.spec.loader import LocatedEvaluator
 from youbencha.spec.loop import GateSpec
 from youbencha.spec.loop_loader import LoopFile
+from youbencha.spec.testcase import AgentSpec
+from youbencha.store.bundle import EvaluationResult
 from youbencha.store.layout import DIFF_FILE, RALPH_DIR
 from youbencha.store.loops import GateRecord
 from youbencha.trial.checks import evaluator_problems
+from youbencha.trial.context import Host
+from youbencha.trial.evaluation import evaluate_all
+from youbencha.trial.prepare import evaluator_sandboxes
+from youbencha.workspace import Changes, RunDirectory
+from youbencha.workspace.trees import remove_tree
+from youbencha.workspace.working_tree import uncommitted_changes
 
 if TYPE_CHECKING:
-    from youbencha.loop.plan import LoopPlan
-    from youbencha.sandbox.base import Sandbox
-    from youbencha.store.bundle import EvaluationResult
-    from youbencha.trial.context import Host
-    from youbencha.trial.gateway_session import TrialGateway
-    from youbencha.workspace import Changes, RunDirectory
+    from youbencha.loop.plan import LoopPlan  # which imports this module
+    from youbencha.trial.gateway_session import TrialGateway  # loads aiohttp
 
 MAX_CHARACTERS = 4_000
 """The end of what one gate printed, where summaries are, for the next prompt."""
@@ -90,12 +97,6 @@ async def run_gates(
     `since` is the commit of the tree before the loop; by default HEAD. `gateway` and `sandbox` are those of the last
     iteration: in a container, gates run in containers of the same kind.
     """
-    from youbencha.evaluators import EvaluationContext
-    from youbencha.process import Redactor
-    from youbencha.spec.testcase import AgentSpec
-    from youbencha.trial.evaluation import evaluate_all
-    from youbencha.trial.prepare import evaluator_sandboxes
-
     backend = plan.backend
     context = EvaluationContext(
         directory=plan.directory,
@@ -128,9 +129,6 @@ async def _changes(plan: LoopPlan, directory: RunDirectory, artifacts_dir: Path,
     """What the loop has changed. None if no gate asks for it, or outside of a repository."""
     if all(gate.command is not None for gate in plan.spec.gates):
         return None
-    from youbencha.workspace.trees import remove_tree
-    from youbencha.workspace.working_tree import uncommitted_changes
-
     artifacts_dir.mkdir(parents=True, exist_ok=True)
     git_dir, own = directory.private / "gates.git", [plan.directory / RALPH_DIR]
     try:

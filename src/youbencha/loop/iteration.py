@@ -32,27 +32,28 @@ from youbencha.adapters.causes import (
 from youbencha.adapters.cli_agent import codes
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.events import AssistantText, ContextUsed, Event, EventSink
+from youbencha.gateway.prices import Prices
 from youbencha.log.model import CostSource, ErrorRecord, Usage, usage_of
 from youbencha.log.session import CallMetered
 from youbencha.loop.agent_commands import Place
 from youbencha.loop.backends import Backend, shell_environment
 from youbencha.loop.container_tools import ContainerTools
 from youbencha.loop.decisions import IterationResult, key_name
+from youbencha.loop.directory import LoopDirectory
 from youbencha.loop.gates import GateReport, run_gates
+from youbencha.loop.plan import LoopPlan
 from youbencha.loop.topics import EVENTS_VARIABLE, LOOP_VARIABLE, ROOT_VARIABLE, TopicLog
 from youbencha.loop.watch import EndKind, IterationLimits, IterationWatch, SessionCost
 from youbencha.sandbox.base import Sandbox
+from youbencha.store.loops import IterationOutcome, LoopOutcome
 from youbencha.text import clean_text, iso_time, one_line
+from youbencha.trial.context import Host
+from youbencha.trial.gateway_report import outside_gateway
 from youbencha.trial.prepare import open_agent_sandbox, open_forward_proxy
 from youbencha.workspace import RunDirectory
 
 if TYPE_CHECKING:
-    from youbencha.gateway.prices import Prices
-    from youbencha.loop.directory import LoopDirectory
-    from youbencha.loop.plan import LoopPlan
-    from youbencha.store.loops import IterationOutcome, LoopOutcome
-    from youbencha.trial.context import Host
-    from youbencha.trial.gateway_session import TrialGateway
+    from youbencha.trial.gateway_session import TrialGateway  # loads aiohttp
 
 ITERATION_VARIABLE = "RALPH_ITERATION"
 _MAX_TEXT = 200_000
@@ -203,8 +204,6 @@ class IterationRunner:
         if not self._adapter.supports_gateway:
             return SessionCost()
         if self._prices is None:
-            from youbencha.gateway.prices import Prices
-
             spec = self._plan.spec.gateway
             self._prices = Prices(spec.prices if spec else {})
             await self._prices.load()
@@ -216,8 +215,6 @@ class IterationRunner:
         reported = _reported(result, cost)
         if self._gateway is not None:
             await self._gateway.end_agent()
-            from youbencha.trial.gateway_report import outside_gateway
-
             report = self._gateway.report()
             if (report.requests or report.refused) and not outside_gateway(report.usage, reported):
                 return report.usage, "gateway"
@@ -275,7 +272,7 @@ async def open_runner(
             sandbox.protect(config)  # what it names is run when the loop continues, perhaps on the host
         gateway = None
         if backend.gateway is not None:
-            from youbencha.trial.gateway_session import open_trial_gateway
+            from youbencha.trial.gateway_session import open_trial_gateway  # loads aiohttp
 
             gateway = await open_trial_gateway(backend.gateway, run_directory, take, opened, host, backend.name)
         proxy = await open_forward_proxy(plan.sandbox, sandbox, opened)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import open_nofollow
 from youbencha.loop.memories import Memories, matching, within_budget
 from youbencha.loop.prompt import MAX_SCRATCHPAD, scratchpad_spec
 from youbencha.loop.tasks import TaskList, by_importance, task_lines
-
-if TYPE_CHECKING:
-    from youbencha.spec.loop import LoopSpec
+from youbencha.spec.loop import LoopSpec
 
 _BYTES_PER_CHARACTER = 4
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Coroutine, Iterator
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from youbencha.errors import YouBenchaError
 from youbencha.events import (
@@ -25,6 +25,7 @@ from youbencha.events import (
     WarningRaised,
 )
 from youbencha.gateway.ledger import read_ledger
+from youbencha.loop.backends import Backend
 from youbencha.loop.completion import Claim, read_claim
 from youbencha.loop.control import STOPPED, LoopClock, LoopControl, wait
 from youbencha.loop.decisions import (
@@ -44,6 +45,7 @@ from youbencha.loop.gates import GateReport
 from youbencha.loop.hats import NextTurn, Published, after_iteration, first_events, next_turn
 from youbencha.loop.iteration import IterationRunner, open_runner
 from youbencha.loop.notes import Notes, read_notes
+from youbencha.loop.plan import LoopPlan
 from youbencha.loop.prompt import PromptParts, build_prompt
 from youbencha.loop.summary import total_usage, write_summary
 from youbencha.loop.topics import MAX_LINE, TopicLog
@@ -52,14 +54,10 @@ from youbencha.store.layout import LEDGER_FILE
 from youbencha.store.loops import EXIT_CODES, IterationRecord, LoopHistory, LoopState
 from youbencha.text import iso_time, plural
 from youbencha.trial.budgets import Budgets
+from youbencha.trial.context import Host
 from youbencha.trial.gateway_plan import check_models
 from youbencha.workspace.checkpoints import Checkpoint, Checkpoints
 from youbencha.workspace.run_dir import remove_private
-
-if TYPE_CHECKING:
-    from youbencha.loop.backends import Backend
-    from youbencha.loop.plan import LoopPlan
-    from youbencha.trial.context import Host
 
 T = TypeVar("T")
 _REQUESTS: dict[str, Request] = {STOP_REQUEST: "stop", RESTART_REQUEST: "restart"}

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from youbencha.events import (
     Event,
@@ -21,13 +21,11 @@ from youbencha.events import (
     ToolStarted,
     UsageReported,
 )
+from youbencha.gateway.access import Provider
+from youbencha.gateway.prices import Prices
 from youbencha.log.session import CallMetered
 from youbencha.text import format_duration, format_usd
 from youbencha.usage import Tokens
-
-if TYPE_CHECKING:
-    from youbencha.gateway.access import Provider
-    from youbencha.gateway.prices import Prices
 
 _TOO_MANY_REQUESTS = 429
 _LONG, _LONG_WINDOW = "[1m]", 1_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -236,8 +237,6 @@ def main_argument(arguments: Mapping[str, Any]) -> str:
             return str(arguments[name])
     if not arguments:
         return ""
-    import json
-
     return json.dumps(dict(arguments), ensure_ascii=False)
 
 
