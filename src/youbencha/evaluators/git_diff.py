@@ -158,7 +158,7 @@ def _check_base(config: GitDiffConfig, changes: Changes) -> None:
         return
     raise YouBenchaError(
         "GIT_DIFF_OTHER_BASE",
-        f"base_commit is {configured}, but the agent started from {changes.base_commit or 'no commit'}.",
+        f"The configured base_commit is {configured}, but the agent started from {changes.base_commit or 'no commit'}.",
         hint="Remove base_commit, or set the test case's `commit` to the same commit.",
     )
 

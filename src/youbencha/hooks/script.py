@@ -51,7 +51,7 @@ def _working_dir(config: ScriptConfig, context: HookContext) -> Path:
         return context.working_dir.absolute()
     cwd = context.path(context.exact(config.working_dir, "working_dir"), start=context.working_dir)
     if not cwd.is_dir():
-        raise YouBenchaError("HOOK_CONFIG_INVALID", f"working_dir: there is no directory {cwd}")
+        raise YouBenchaError("HOOK_CONFIG_INVALID", f"There is no directory {cwd}, which is `working_dir`.")
     return cwd
 
 

@@ -1,4 +1,8 @@
-"""Take a tree through the steps of a validation, and count its tests with a canary among them."""
+"""Take trees through the steps of a validation: the untouched task, its reference solution, and the agent's work.
+
+The first two are the baseline: whether the task can be validated at all, which tests count, and how a canary can be
+added. A canary among the tests of the agent's work shows whether their report can be believed.
+"""
 
 from __future__ import annotations
 
@@ -289,6 +293,9 @@ def _sources(tree: OpenTree) -> Iterator[SourceFile]:
                 yield SourceFile(change.path, len(text.splitlines()))
 
 
+# The baseline
+
+
 async def measure_baseline(context: EvaluationContext, task: ValidationTask) -> Baseline:
     """Validate the untouched task, and the reference solution if there is one."""
     async with open_tree(
@@ -425,6 +432,8 @@ def _may_have_tests(path: str, results: TestResults) -> bool:
     """Whether tests of a file ran, as far as the test runners say which they are in."""
     return any(test.file in (None, path) for test in results)
 
+
+# Why a task cannot be validated
 
 _NOT_FOUND = (126, 127)
 """A shell's exit codes for a program that cannot be run."""
