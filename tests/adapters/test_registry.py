@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
-from youbencha.adapters import adapter_names, get_adapter
+from youbencha.adapters import AgentExecutionContext, AgentExecutionResult, adapter_names, get_adapter
+from youbencha.adapters.base import complete_adapter
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
-from youbencha.errors import YouBenchaError
+from youbencha.errors import Problem, YouBenchaError
+from youbencha.gateway.access import GatewayAccess
+from youbencha.log.model import YouBenchaLog
 
 PACKAGE = """
 class Good:
@@ -81,3 +86,58 @@ def test_unusable_adapters_are_reported(name: str, code: str, words: str) -> Non
         get_adapter(name)
     assert caught.value.code == code
     assert words in str(caught.value)
+
+
+class Plain:
+    """An adapter with the contract only."""
+
+    name = "plain"
+    version = "1.0.0"
+
+    async def check_availability(self) -> bool:
+        return False
+
+    async def execute(self, context: AgentExecutionContext) -> AgentExecutionResult:
+        raise NotImplementedError
+
+    def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
+        raise NotImplementedError
+
+
+class Metered(Plain):
+    needs_model = False
+    model_aliases: ClassVar[dict[str, tuple[str, ...]]] = {"small": ("tiny-*",)}
+
+    def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> str:
+        return "openai"
+
+    def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
+        return {"URL": access.url}
+
+    def check_config(self, config: Mapping[str, Any], config_dir: Path | None) -> list[Problem]:
+        return [Problem(key, "unknown") for key in config]
+
+
+async def test_an_adapter_with_the_contract_only_gets_defaults() -> None:
+    adapter = complete_adapter(Plain())
+    assert (adapter.name, adapter.version, adapter.needs_model) == ("plain", "1.0.0", True)
+    assert (adapter.supports_gateway, adapter.checks_config) == (False, False)
+    assert (adapter.check_config({"x": 1}, None), adapter.stored_login({}), adapter.credentials_in({})) == (
+        (),
+        None,
+        (),
+    )
+    assert adapter.requested_model("any", {}) is None
+    with pytest.raises(YouBenchaError) as missing:
+        await adapter.check_ready({}, {})
+    assert missing.value.code == "AGENT_NOT_INSTALLED"
+
+
+def test_what_an_adapter_has_replaces_the_defaults() -> None:
+    adapter = complete_adapter(Metered())
+    assert (adapter.supports_gateway, adapter.checks_config, adapter.needs_model) == (True, True, False)
+    assert adapter.gateway_env(GatewayAccess("http://x", "k"), None, {}) == {"URL": "http://x"}
+    assert [problem.path for problem in adapter.check_config({"a": 1}, None)] == ["a"]
+    assert adapter.requested_model("big", {}) == ("openai", "big")
+    assert adapter.requested_model("small", {}) is None
+    assert adapter.resolve_alias("small") == ("tiny-*",)
