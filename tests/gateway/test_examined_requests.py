@@ -29,7 +29,7 @@ SIZE = 200_000
 def more(wire: WireName, body: dict[str, Any], model: str | None = "m") -> RequestSize:
     """What is reserved beyond the bytes, without what the provider writes about tools."""
     found = examine(WIRES[wire], body, RequestSize(model, False, 100, SIZE))
-    return found._replace(size=found.size - SIZE - 5000 * ("tools" in body))
+    return found._replace(max_input=found.max_input - SIZE - 5000 * ("tools" in body))
 
 
 def says(*content: Any, role: str = "user") -> dict[str, Any]:
@@ -96,7 +96,7 @@ ELSEWHERE: list[tuple[WireName, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("wire", "body"), ELSEWHERE, ids=str)
 def test_what_may_refer_to_something_else_is_reserved_as_a_context(wire: WireName, body: dict[str, Any]) -> None:
-    assert more(wire, body).size == CONTEXT_TOKENS
+    assert more(wire, body).max_input == CONTEXT_TOKENS
 
 
 REFUSED: list[tuple[WireName, dict[str, Any], str]] = [
@@ -161,8 +161,10 @@ SERVER_TOOLS: list[tuple[WireName, dict[str, Any], int]] = [
 @pytest.mark.parametrize(("wire", "body", "uses"), SERVER_TOOLS, ids=str)
 def test_each_use_of_a_providers_tool_is_reserved(wire: WireName, body: dict[str, Any], uses: int) -> None:
     found = more(wire, body)
-    assert (found.size, found.server_tool_uses) == ((uses + 1) * CONTEXT_TOKENS, uses)
-    own = Prices({"m": ModelPrice(input=1, output=1)}).worst_case("openai", "m", found._replace(size=0, max_output=0))
+    assert (found.max_input, found.server_tool_uses) == ((uses + 1) * CONTEXT_TOKENS, uses)
+    own = Prices({"m": ModelPrice(input=1, output=1)}).worst_case(
+        "openai", "m", found._replace(max_input=0, max_output=0)
+    )
     assert own == uses * Decimal("0.035"), "the highest fee for a search"
 
 
@@ -178,7 +180,7 @@ IMAGES: list[tuple[WireName, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("wire", "body"), IMAGES, ids=lambda each: str(each)[:40])
 def test_an_image_counts_by_its_pixels_not_its_bytes(wire: WireName, body: dict[str, Any]) -> None:
-    size = more(wire, body).size
+    size = more(wire, body).max_input
     assert WIRES[wire].image_tokens - len(PNG) - 30 <= size <= WIRES[wire].image_tokens - len(PNG)
 
 
@@ -248,18 +250,18 @@ REAL: list[tuple[WireName, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("wire", "body"), REAL, ids=lambda each: str(each)[:30])
 def test_what_real_agents_send_is_bounded_by_its_bytes(wire: WireName, body: dict[str, Any]) -> None:
-    assert more(wire, body) == RequestSize("m", False, 100, SIZE)._replace(size=0)
+    assert more(wire, body) == RequestSize("m", False, 100, SIZE)._replace(max_input=0)
 
 
 def test_additional_tools_of_codex() -> None:
     body = {"input": [{"type": "additional_tools", "id": "at_1", "role": "developer", "tools": CODEX_TOOLS}]}
-    assert more("openai-responses", body).size == 5000
+    assert more("openai-responses", body).max_input == 5000
 
 
 @pytest.mark.parametrize("body", [None, "text", [], 5, {"tools": [5]}, {"messages": {"content": 5}, "tools": [None]}])
 def test_no_body_raises(body: Any) -> None:
     for api in APIS:
-        size = examine(WIRES[api.wire], body, RequestSize(None, False, None, 0)).size
+        size = examine(WIRES[api.wire], body, RequestSize(None, False, None, 0)).max_input
         assert isinstance(body, dict) or size == CONTEXT_TOKENS, "the provider may be able to read it"
 
 
@@ -267,7 +269,7 @@ def test_deeply_nested_references() -> None:
     body: Any = {"file_id": "file-1"}
     for _ in range(100_000):
         body = [body]
-    assert more("openai-responses", {"input": body}).size == CONTEXT_TOKENS
+    assert more("openai-responses", {"input": body}).max_input == CONTEXT_TOKENS
 
 
 EXPENSIVE = json.dumps({

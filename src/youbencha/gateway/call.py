@@ -80,7 +80,7 @@ class PendingCall:
         self.method = method
         self.path = path[:MAX_NAME_CHARS].encode("utf-8", "replace").decode()  # it may be any bytes
         self.route = route
-        self.size = RequestSize(model=None, stream=False, max_output=None, size=0)
+        self.size = RequestSize(model=None, stream=False, max_output=None, max_input=0)
         self.arrived = time.time()
         self.meter: Meter | None = None
         self.reservation: Reservation | None = None
@@ -174,7 +174,7 @@ class PendingCall:
             return Spend(Decimal(0), 0)
         seen = metered.tokens
         hidden = self.size._replace(
-            size=self.size.size if seen.input is None or self.size.server_tool_uses else 0,
+            max_input=self.size.max_input if seen.input is None or self.size.server_tool_uses else 0,
             max_output=max(0, self.size.worst_output - (seen.output or 0)),
         )
         provider = self.route.provider

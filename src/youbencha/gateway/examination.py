@@ -82,7 +82,7 @@ class UnpricedError(Exception):
 def examine(wire: Wire, body: object, request: RequestSize) -> RequestSize:
     """Add to a request's size what it may make the provider read or do. Raises `UnpricedError`."""
     if not isinstance(body, dict):  # the provider may be able to read what we are not
-        return request._replace(size=request.size + CONTEXT_TOKENS)
+        return request._replace(max_input=request.max_input + CONTEXT_TOKENS)
     if request.model and "-search-" in request.model:
         raise UnpricedError(f"the searches of {request.model}")
     for name in body.keys() & (_STANDARD.keys() | _UNPRICED):
@@ -95,8 +95,8 @@ def examine(wire: Wire, body: object, request: RequestSize) -> RequestSize:
     if uses:
         uses = uses if limit is None else min(uses, limit)
         contexts = uses + 1
-    size = request.size + examination.tokens + contexts * CONTEXT_TOKENS
-    return request._replace(size=size, server_tool_uses=uses)
+    max_input = request.max_input + examination.tokens + contexts * CONTEXT_TOKENS
+    return request._replace(max_input=max_input, server_tool_uses=uses)
 
 
 class _Examination:

@@ -207,8 +207,8 @@ class _ListedRate(NamedTuple):
     def worst_case(self, size: RequestSize) -> Decimal | None:
         if self.prices.input_mtok is None or self.prices.output_mtok is None:
             return None
-        for_input = size.size * self._highest(size.size, output=False)
-        for_output = size.worst_output * self._highest(size.size, output=True)
+        for_input = size.max_input * self._highest(size.max_input, output=False)
+        for_output = size.worst_output * self._highest(size.max_input, output=True)
         return (for_input + for_output) / _MILLION + size.server_tool_uses * _MAX_SEARCH_FEE
 
     def _highest(self, size: int, *, output: bool) -> Decimal:
@@ -243,7 +243,7 @@ class _OwnRate(NamedTuple):
 
     def worst_case(self, size: RequestSize) -> Decimal:
         highest = max(price for price in (self.input, self.cache_read, self.cache_write) if price is not None)
-        tokens = (size.size * highest + size.worst_output * self.output) / _MILLION
+        tokens = (size.max_input * highest + size.worst_output * self.output) / _MILLION
         return tokens + size.server_tool_uses * _MAX_SEARCH_FEE
 
 

@@ -13,6 +13,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.access import Provider
 from youbencha.gateway.upstreams import Upstream
@@ -159,9 +162,6 @@ def parse_own_config(text: str) -> OwnConfig:
 
 
 def _load(text: str) -> dict[str, Any]:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
     try:
         document = YAML(typ="safe", pure=True).load(text)
     except MarkedYAMLError as error:

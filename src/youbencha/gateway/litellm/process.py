@@ -13,18 +13,15 @@ from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
+
+import aiohttp
 
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.access import server_url
 from youbencha.gateway.litellm.config import StartPlan, plan_of_ours, plan_of_user
 from youbencha.gateway.upstreams import Upstream
 from youbencha.process import Command, ProcessResult, Redactor, Started, find_executable, run
-
-if TYPE_CHECKING:
-    import aiohttp
-    from aiohttp import ClientSession
-
 
 _POLL_S = 0.1
 _PORTS_TO_TRY = 5
@@ -126,7 +123,7 @@ class LiteLLM:
             result = await self._stop()
             raise _not_ready(f"LiteLLM was not ready within {self._startup_timeout_s:g} s", result) from None
 
-    async def _try(self, port: int, plan: StartPlan, client: ClientSession) -> ProcessResult | None:
+    async def _try(self, port: int, plan: StartPlan, client: aiohttp.ClientSession) -> ProcessResult | None:
         """Return None as soon as it is ready; otherwise how it ended."""
         url = server_url(self._host, port)
         running = self._spawn(plan, port)
@@ -170,7 +167,7 @@ class LiteLLM:
         return self._running.result() if not self._running.cancelled() and not self._running.exception() else None
 
 
-async def _until_ready(client: ClientSession, url: str, key: str) -> None:
+async def _until_ready(client: aiohttp.ClientSession, url: str, key: str) -> None:
     while True:
         if await check_health(client, url, key) is Health.READY:
             return
@@ -212,8 +209,6 @@ class Health(Enum):
 
 
 def new_client() -> aiohttp.ClientSession:
-    import aiohttp
-
     return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S), cookie_jar=aiohttp.DummyCookieJar())
 
 
@@ -227,8 +222,6 @@ async def check_health(client: aiohttp.ClientSession, url: str, key: str) -> Hea
 
 
 async def _status(client: aiohttp.ClientSession, url: str, headers: dict[str, str] | None = None) -> int | None:
-    import aiohttp
-
     try:
         async with client.get(url, headers=headers, allow_redirects=False) as answer:
             await answer.read()

@@ -62,7 +62,7 @@ class RequestSize(NamedTuple):
     stream: bool
     max_output: int | None
     """The most tokens that the answer may have; None if the client sets no limit."""
-    size: int
+    max_input: int
     """The most tokens of input: the bytes of the body, because a token has at least one, and what `examine` adds."""
     server_tool_uses: int = 0
     """How often the provider may use its own tools. Each use may have a fee, and the model reads everything again."""
@@ -77,7 +77,7 @@ class RequestSize(NamedTuple):
     @property
     def worst_tokens(self) -> int:
         """The most tokens of all kinds that the call may use."""
-        return self.size + self.worst_output
+        return self.max_input + self.worst_output
 
 
 _MAX_ANSWERS = 128
