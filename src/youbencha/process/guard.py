@@ -144,9 +144,9 @@ class Tree:
         """A subreaper becomes the parent of every orphan: then there are no strays."""
 
     def members(self) -> list[psutil.Process]:
-        found = {child.pid: child for child in psutil.Process().children(recursive=True)}
-        found |= {stray.pid: stray for stray in self.strays()}
-        return [process for process in found.values() if _is_alive(process)]
+        members = {child.pid: child for child in psutil.Process().children(recursive=True)}
+        members |= {stray.pid: stray for stray in self.strays()}
+        return [process for process in members.values() if _is_alive(process)]
 
     def strays(self) -> list[psutil.Process]:
         return [] if self._adopting else find_strays(self._tag, self._session)
@@ -350,12 +350,12 @@ class ForkServer:
             time.sleep(_POLL_S / 10)
 
     def _orphans(self) -> list[psutil.Process]:
-        found = []
+        orphans = []
         for child in psutil.Process().children():
             if child.pid not in self._channels:
                 with contextlib.suppress(psutil.Error):
-                    found += [child, *child.children(recursive=True)]
-        return found
+                    orphans += [child, *child.children(recursive=True)]
+        return orphans
 
 
 def _be_guard(control_fd: int) -> NoReturn:

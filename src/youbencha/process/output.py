@@ -208,7 +208,6 @@ class Capture:
 
     def __init__(
         self,
-        *,
         redactor: Redactor,
         limit: int,
         max_line_bytes: int,

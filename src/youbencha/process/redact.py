@@ -176,8 +176,8 @@ class Redactor:
 
     def _candidates(self, data: bytes, start: int) -> list[int]:
         rare = data.translate(None, _FREQUENT)  # a tenth of a text, which rules out most encoded forms of a secret
-        found = [needle for part, needle in self._needles if part in rare and needle in data]
-        return sorted(at for needle in found for at in _positions(needle, data, start))
+        present = [needle for part, needle in self._needles if part in rare and needle in data]
+        return sorted(at for needle in present for at in _positions(needle, data, start))
 
     def open_from(self, data: bytes, start: int) -> int:
         """Find where the tail begins that more data could turn into a secret; the length of `data` if there is none."""

@@ -58,13 +58,7 @@ async def run(
     if writes_to is None:
         writes_to = [command.cwd, *(Path(command.env[name]) for name in ("HOME", "TMPDIR") if command.env.get(name))]
     with _open_log(log_file) as log:
-        capture = Capture(
-            redactor=redactor or Redactor(),
-            limit=limits.output_bytes,
-            max_line_bytes=limits.line_bytes,
-            log=log,
-            on_line=on_line,
-        )
+        capture = Capture(redactor or Redactor(), limits.output_bytes, limits.line_bytes, log, on_line)
         started_at, started = time.time(), time.monotonic()
         with _closing(command.stdin):  # also if nothing starts, because a thread waits for data to write
             running = await _spawn(system or this_system(), command, limits)
