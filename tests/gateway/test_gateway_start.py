@@ -124,17 +124,3 @@ async def test_trials_on_one_gateway_have_separate_ledgers(tmp_path: Path) -> No
     lines = {name: [(line["key"], line["error"]) for line in read_ledger(path)] for name, path in paths.items()}
     assert lines == {"one": [("one", None), ("one", "key_expired")], "two": [("two", None)] * 2}
     assert [line["error"] for line in bench.lines()] == ["key_unknown"]
-
-
-def test_a_ledger_is_restored_to_what_was_written(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.jsonl"
-    with Ledger(path, keep_copy=True) as ledger:
-        pass
-    assert not ledger.restore()
-    path.write_bytes(b"forged\n")
-    assert ledger.restore()
-    assert path.read_bytes() == b""
-    path.unlink()
-    path.mkdir()
-    assert ledger.restore()
-    assert not ledger.restore()

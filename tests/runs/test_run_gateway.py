@@ -201,30 +201,16 @@ async def test_an_unreachable_provider(runs: RunBench) -> None:
     assert done.bundle.summary.overall_status == "failed"
 
 
-async def test_a_ledger_changed_by_the_agent_is_restored(runs: RunBench) -> None:
-    ask = "import os, urllib.request as r; e = os.environ; " + (
-        "r.urlopen(r.Request(e['PROXY_URL'] + '/v1/models', headers={'x-api-key': e['ANTHROPIC_API_KEY']}))"
-    )
-    program = runs.tampering(f"'{sys.executable}' -c \"{ask}\"; echo {{}} > ../artifacts/gateway-ledger.jsonl")
-    done = await run_with(runs, program, script(says("Yes.")), gateway="builtin")
-    assert [line["path"] for line in ledger(done)] == ["/v1/models"]
-    assert done.bundle.agent is not None
-    assert "WORKSPACE_TAMPERED" in [warning.code for warning in done.bundle.agent.warnings]
-
-
 LEDGER = "../artifacts/gateway-ledger.jsonl"
 
 
 @pytest.mark.parametrize(
-    "instead", [f"rm {LEDGER}; mkdir {LEDGER}", f"truncate -s 4T {LEDGER}"], ids=["a directory", "without end"]
+    "damage", [f"rm {LEDGER}; mkdir {LEDGER}", "rm -rf ../artifacts"], ids=["a directory", "removed"]
 )
-async def test_a_replaced_ledger_does_not_end_the_run(runs: RunBench, instead: str) -> None:
-    works = runs.tampering(f"{instead}; echo hello > hello.txt")
+async def test_a_damaged_ledger_does_not_end_the_run(runs: RunBench, damage: str) -> None:
+    works = runs.tampering(f"{damage}; echo hello > hello.txt")
     done = await run_with(runs, works, script(says("Yes.")), gateway="builtin")
     assert done.done.code == 0, done.done.err
-    assert ledger(done) == []
-    assert done.bundle.agent is not None
-    assert "WORKSPACE_TAMPERED" in [warning.code for warning in done.bundle.agent.warnings]
 
 
 async def test_an_agent_that_reports_more_than_was_metered(runs: RunBench) -> None:

@@ -17,11 +17,10 @@ from typing import Any, Self
 import orjson
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import open_file, read_nofollow, write_atomically
+from youbencha.files import open_file
 from youbencha.gateway.call import Call
 from youbencha.locks import try_lock
 from youbencha.text import iso_time
-from youbencha.workspace.trees import remove_tree
 
 """In the artifacts of a run."""
 KILLED = "harness_killed"
@@ -64,10 +63,8 @@ def ledger_entry(call: Call) -> dict[str, Any]:
 class Ledger:
     """An append-only file. Without a file, nothing is kept."""
 
-    def __init__(self, path: Path | None, *, keep_copy: bool = False) -> None:
-        """`keep_copy`: for a file that an agent can reach, so that it can be restored."""
+    def __init__(self, path: Path | None) -> None:
         self.path = path
-        self._copy: list[bytes] | None = [] if keep_copy else None
         self._lines: int | None = None
         self._open: int | None = None
         self._under_way: set[str] = set()
@@ -123,28 +120,14 @@ class Ledger:
     ) -> None:
         self.close()
 
-    def restore(self) -> bool:
-        """Restore the file if it differs from what was written. Return whether it did.
-
-        An agent may have replaced it by anything: a directory, a link, an endless file.
-        """
-        assert self.path is not None
-        assert self._copy is not None
-        whole = b"".join(self._copy)
-        with contextlib.suppress(OSError):
-            if read_nofollow(self.path.parent, self.path.name, len(whole)) == whole:
-                return False
-        remove_tree(self.path)
-        write_atomically(self.path, whole)
-        return True
-
     def close(self) -> None:
         """Close the files. No request may be in progress."""
         for descriptor in (self._lines, self._open):
             if descriptor is not None:
                 os.close(descriptor)
         if self._lines is not None and self.path is not None:  # otherwise another gateway may be using it
-            _open_file(self.path).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # an agent may have replaced its directory
+                _open_file(self.path).unlink()
         self._lines = self._open = None
 
     def _write(self, descriptor: int, entry: Mapping[str, Any]) -> int:
@@ -156,8 +139,6 @@ class Ledger:
             self.failure = self.failure or f"{error.strerror or error}"
             return 0
         self._torn.discard(descriptor)
-        if self._copy is not None and descriptor == self._lines:
-            self._copy.append(line)
         if written < len(line):
             self._torn.add(descriptor)
             self.failure = self.failure or os.strerror(errno.ENOSPC)

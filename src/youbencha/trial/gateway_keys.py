@@ -54,7 +54,7 @@ async def open_keys(
     assert shared is None or isinstance(shared, SharedGateways)
     running = AsyncExitStack()
     opened.push_async_callback(running.aclose)
-    ledger = running.enter_context(Ledger(artifacts / LEDGER_FILE, keep_copy=True))
+    ledger = running.enter_context(Ledger(artifacts / LEDGER_FILE))
     if shared is not None and plan.spec.cassette is None:
         gateway = await shared.gateway(plan, host, on_event)
     else:
@@ -148,16 +148,13 @@ class GatewayKeys:
         self._running.callback(self.gateway.stop_listening, socket)
 
     async def close(self) -> list[KeyWarning]:
-        """End the keys, and restore the ledger if it was changed. May be called again."""
+        """End the keys, and close the ledger. May be called again."""
         if self._warnings is None:
             self._warnings = []
             await self._running.aclose()
             if self._ledger.failure is not None:
                 message = f"the gateway's ledger is incomplete: {self._ledger.failure}"
                 self._warnings.append(KeyWarning("LEDGER_INCOMPLETE", message))
-            elif self._ledger.restore():
-                message = "the gateway's ledger was changed while the agent ran; it was restored"
-                self._warnings.append(KeyWarning("WORKSPACE_TAMPERED", message))
         return self._warnings
 
     async def _end(self, key: str) -> VirtualKey:
