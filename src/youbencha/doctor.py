@@ -27,6 +27,7 @@ from youbencha.loop.backends import BACKENDS, how_to_install
 from youbencha.loop.plan import LoopOverrides, find_loop_file, plan_loop, read_objective
 from youbencha.process import ProcessStartError, find_executable
 from youbencha.process.environment import HOME, PROGRAM, select
+from youbencha.sandbox.docker.engine import connect, find_engine
 from youbencha.sandbox.toolbox.catalogue import parse_request
 from youbencha.sandbox.toolbox.installed import ask_version, sort_key
 from youbencha.sandbox.toolbox.toolbox import Toolbox
@@ -363,8 +364,6 @@ async def check_node(env: Mapping[str, str]) -> Finding:
 
 async def check_docker(env: Mapping[str, str]) -> Finding:
     """Ask the engine's socket, as a run would. The command `docker` is not needed."""
-    from youbencha.sandbox.docker.engine import connect, find_engine
-
     try:
         find_engine(env)
         await asyncio.to_thread(import_module, "aiodocker")  # takes half a second, and others have deadlines

@@ -101,15 +101,13 @@ async def test_leftovers_of_dead_runs_are_searched_once_in_each_workspace(
 
 
 async def test_dead_containers_are_removed_once(trials: TrialBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    from youbencha.sandbox.docker import ownership
-
     started: list[asyncio.Event] = []
 
     async def remove() -> None:
         started.append(asyncio.Event())
         await started[-1].wait()
 
-    monkeypatch.setattr(ownership, "reap_containers", remove)
+    monkeypatch.setattr("youbencha.trial.context.reap_containers", remove)
     host = trials.host()
     async with host.removing_orphaned_containers(), host.removing_orphaned_containers():
         await asyncio.sleep(0)

@@ -20,6 +20,7 @@ from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.meta import make_meta
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.budget import Spend
+from youbencha.sandbox.docker.ownership import reap_containers
 from youbencha.store.arena import AttemptInfo, CellInfo, RunInfo, TrialKey, TrialMeta
 from youbencha.store.arena_run import ArenaRun
 from youbencha.store.journal import JournalContents
@@ -181,8 +182,6 @@ async def remove_leftovers(matrix: Matrix, host: Host, run: ArenaRun, *, keep_wo
 
 async def _remove_containers(matrix: Matrix) -> None:
     if any(cell.plan.sandbox.type == "docker" for cell in matrix.cells):
-        from youbencha.sandbox.docker.ownership import reap_containers
-
         await reap_containers()
 
 

@@ -17,6 +17,8 @@ from youbencha.evaluators.base import SharedResults
 from youbencha.events import PhaseStarted, ProgressNote, StepProgress, WarningRaised
 from youbencha.process import Redactor
 from youbencha.sandbox.base import Sandbox
+from youbencha.sandbox.docker.ownership import reap_containers
+from youbencha.sandbox.forward_proxy import ForwardProxy
 from youbencha.spec.settings import LoadedSettings
 from youbencha.store.prune import remove_all_orphaned
 from youbencha.transcript.recording import RecordedEvents
@@ -28,7 +30,6 @@ from youbencha.workspace.overlay import Overlay
 from youbencha.workspace.source import Refs, RemoteUrl, read_source
 
 if TYPE_CHECKING:
-    from youbencha.sandbox.forward_proxy import ForwardProxy  # loads aiohttp, as gateways do
     from youbencha.trial.gateway_session import TrialGateway
     from youbencha.trial.gateways import SharedGateways
     from youbencha.trial.plan import Plan  # a cycle
@@ -146,8 +147,6 @@ class Host:
         if not self._cleanup or self._containers_removed:
             yield
             return
-        from youbencha.sandbox.docker.ownership import reap_containers  # loads aiodocker
-
         self._containers_removed = True
         removing = asyncio.create_task(reap_containers())
         try:

@@ -16,6 +16,7 @@ from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
 from youbencha.gateway.upstreams import Upstream, same_for_all
 from youbencha.process import Redactor
+from youbencha.sandbox.toolbox.toolbox import Toolbox
 from youbencha.trial.budgets import Budgets
 from youbencha.trial.context import LOOPBACK, Host
 from youbencha.trial.gateway_plan import GatewayPlan
@@ -144,7 +145,6 @@ def _make_litellm(plan: GatewayPlan, log_file: Path, on_event: EventSink, env: M
 
 def _litellm_program(configured: str | None, env: Mapping[str, str]) -> Path:
     from youbencha.gateway.litellm.process import find_litellm
-    from youbencha.sandbox.toolbox.toolbox import Toolbox
     from youbencha.user_dirs import toolbox_dir
 
     installed = Toolbox(toolbox_dir(env)).find("litellm", None)

@@ -19,7 +19,9 @@ from youbencha.events import EventSink, PhaseStarted, ProgressNote, WorkspaceRea
 from youbencha.gateway.access import GatewayAccess
 from youbencha.process import Redactor
 from youbencha.sandbox.base import FORWARD_PROXY_PORT, Sandbox
-from youbencha.sandbox.local import HOST
+from youbencha.sandbox.docker.sandbox import DockerSandbox, open_docker_sandbox
+from youbencha.sandbox.forward_proxy import ForwardProxy
+from youbencha.sandbox.local import HOST, open_local_sandbox
 from youbencha.spec.sandbox import Network, SandboxSpec
 from youbencha.store.bundle import AgentRun, SandboxReport, TestCaseInfo
 from youbencha.transcript.recording import TRANSCRIPT_FILE, RecordedEvents
@@ -32,7 +34,6 @@ from youbencha.workspace import Repository, RunDirectory, public_url
 from youbencha.workspace.sanitize import sanitize_tree, strip_set_uid
 
 if TYPE_CHECKING:
-    from youbencha.sandbox.forward_proxy import ForwardProxy
     from youbencha.trial.gateway_session import TrialGateway
 
 _PLACEHOLDER_ACCESS = GatewayAccess("http://127.0.0.1:9", "sk-yb-not-yet")
@@ -154,8 +155,6 @@ async def open_forward_proxy(spec: SandboxSpec, sandbox: Sandbox, opened: AsyncE
     """Open the way to the hosts of the allowlist, if the container has no network of its own."""
     if not spec.allowlist or spec.network != "gateway":
         return None
-    from youbencha.sandbox.forward_proxy import ForwardProxy
-
     forwarded = sandbox.forward_port(FORWARD_PROXY_PORT)
     assert forwarded is not None, "it is a container"
     return await opened.enter_async_context(ForwardProxy(spec.allowlist, forwarded))
@@ -236,8 +235,6 @@ async def open_agent_sandbox(
 ) -> AsyncIterator[Sandbox]:
     """The sandbox of an agent with the variables `env`. It can be used many times, until the end of the block."""
     if spec.type == "docker":
-        from youbencha.sandbox.docker.sandbox import open_docker_sandbox
-
         async with (
             host.removing_orphaned_containers(),
             open_docker_sandbox(
@@ -256,8 +253,6 @@ async def open_agent_sandbox(
     if not fresh_home_for(adapter, spec.home, harness_env=host.env, agent_env=env, behind_gateway=behind_gateway):
         yield HOST
         return
-    from youbencha.sandbox.local import open_local_sandbox
-
     yield open_local_sandbox(scratch=directory.new_scratch())
 
 
@@ -305,8 +300,6 @@ def evaluator_sandboxes(
         gateway: GatewayAccess | None = None,
         options: SandboxOptions = SandboxOptions(),  # noqa: B008 - immutable
     ) -> AsyncIterator[EvaluatorSandbox]:
-        from youbencha.sandbox.docker.sandbox import DockerSandbox, open_docker_sandbox
-
         network: Network = options.network or ("open" if spec.network == "open" else "gateway" if gateway else "none")
         state = agents if options.agent_state and isinstance(agents, DockerSandbox) else None
         try:
