@@ -64,6 +64,11 @@ def write_atomically(path: Path, data: bytes, *, mode: int | None = None) -> Non
         ) from error
 
 
+def open_to_append(path: Path) -> int:
+    """Open a file of ours to append to, made if missing, and return its descriptor. A link is not followed."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_FOLLOW | _BINARY, 0o644)
+
+
 def read_nofollow(root: Path, name: str, limit: int) -> bytes:
     """Read a file below `root` that an agent could have written: see `open_nofollow`.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import NO_FOLLOW, replace_atomically
+from youbencha.files import open_to_append, replace_atomically
 from youbencha.loop.topics import CURRENT_EVENTS, TopicLog
 from youbencha.store.layout import ITERATIONS_FILE, LOOPS_DIR, RALPH_DIR, RECORDING_FILE, STATE_FILE
 from youbencha.store.loops import (
@@ -30,7 +30,6 @@ from youbencha.workspace.trees import make_accessible, remove_tree
 GUIDANCE_FILE = "guidance.jsonl"
 """The file to which `ralph guide` writes."""
 _IGNORE_ALL = b"# Created by youBencha: git ignores everything in this directory.\n*\n"
-_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_FOLLOW | getattr(os, "O_BINARY", 0)
 STOP_REQUEST, RESTART_REQUEST = "stop-requested", "restart-requested"
 """Files in `.ralph` by which other programs ask a loop to end."""
 
@@ -122,12 +121,12 @@ class LoopDirectory:
         path = self.path / ITERATIONS_FILE
         try:
             if not self._journal or path.lstat().st_size == len(self._journal):
-                return os.open(path, _APPEND, 0o644)
+                return open_to_append(path)
         except OSError:  # it was removed, or replaced
             self.restore()
         remove_tree(path)
         replace_atomically(path, self._journal)
-        return os.open(path, _APPEND, 0o644)
+        return open_to_append(path)
 
     def write(self, name: str, data: str) -> None:
         """Write a file next to the state, such as the summary, once the journal is on the disk."""

@@ -11,14 +11,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from youbencha.files import NO_FOLLOW, read_nofollow
+from youbencha.files import open_to_append, read_nofollow
 from youbencha.store.arena_run import not_writable
 from youbencha.store.layout import JOURNAL_FILE
 from youbencha.text import iso_time
 
 RUN_STARTED = "run_started"
 _MAX_BYTES = 1 << 30
-_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_FOLLOW | getattr(os, "O_BINARY", 0)
 
 
 class JournalContents(NamedTuple):
@@ -64,7 +63,7 @@ class Journal:
         """Open the journal of a run. A line that a kill has cut off is removed."""
         self._path = directory / JOURNAL_FILE
         self._size = read_journal(directory).size
-        self._fd = os.open(self._path, _APPEND, 0o644)
+        self._fd = open_to_append(self._path)
         os.ftruncate(self._fd, self._size)
 
     def add(self, event: str, **values: object) -> None:

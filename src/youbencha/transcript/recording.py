@@ -43,7 +43,7 @@ from youbencha.events import (
     UserText,
     WarningRaised,
 )
-from youbencha.files import NO_FOLLOW
+from youbencha.files import open_to_append
 from youbencha.json_lines import Record
 from youbencha.log.masking import UNMASKED_IN_EVENTS, Mask, masked, without_secrets_in_event
 from youbencha.log.model import YouBenchaLog
@@ -121,8 +121,7 @@ class Recorder:
             self._stop(error)
 
     def _open(self) -> None:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_FOLLOW | getattr(os, "O_BINARY", 0)
-        self._descriptor = os.open(self._path, flags, 0o644)
+        self._descriptor = open_to_append(self._path)
         self._writer = LineWriter(
             self._descriptor, max_waiting=_MAX_WAITING, dropped_line=dropped_line, join=self._masked
         )
