@@ -70,7 +70,10 @@ def _to_json_file(config: DatabaseConfig, path: Path, bundle: ResultsBundle, exp
     whole = bundle.model_dump(mode="json")
     data = whole if config.include_full_bundle else without_details(whole)
     line = as_json_bytes({**data, "exported_at": exported_at})
-    (append_line if config.append else replace_with_line)(path, line)
+    if config.append:
+        append_line(path, line)
+    else:
+        replace_atomically(path.resolve(), line + b"\n")  # a link is followed
 
 
 def _to_sqlite(config: DatabaseConfig, path: Path, bundle: ResultsBundle, exported_at: str) -> None:
@@ -119,29 +122,16 @@ def append_line(path: Path, line: bytes) -> None:
     """
     with open_locked(path) as fd:
         size = os.fstat(fd).st_size
-        start = b"" if size == 0 or _last_byte(fd, size) == b"\n" else b"\n"
+        os.lseek(fd, max(0, size - 1), os.SEEK_SET)
+        start = b"" if os.read(fd, 1) in (b"", b"\n") else b"\n"
+        rest = memoryview(start + line + b"\n")
         try:
-            _write_all(fd, start + line + b"\n")
+            while rest:
+                rest = rest[os.write(fd, rest) :]
         except OSError:  # such as a full disk: an incomplete line would make the file invalid
             with contextlib.suppress(OSError):
                 os.ftruncate(fd, size)
             raise
-
-
-def replace_with_line(path: Path, line: bytes) -> None:
-    """Replace the content of the file atomically; a link is followed."""
-    replace_atomically(path.resolve(), line + b"\n")
-
-
-def _last_byte(fd: int, size: int) -> bytes:
-    os.lseek(fd, size - 1, os.SEEK_SET)
-    return os.read(fd, 1)
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(fd, rest) :]
 
 
 @contextmanager

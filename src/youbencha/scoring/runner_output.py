@@ -39,7 +39,7 @@ def _summaries(text: str, start: re.Pattern[str], summary: re.Pattern[str], *, s
     return summaries
 
 
-def _tally(items: Iterable[str], kinds: Mapping[str, TestResult]) -> TestCounts:
+def _count_items(items: Iterable[str], kinds: Mapping[str, TestResult]) -> TestCounts:
     """Add up items such as `3 passed`."""
     counts = TestCounts()
     for item in items:
@@ -84,7 +84,7 @@ _PYTEST_KINDS: dict[str, TestResult] = {
 def _pytest(text: str) -> TestCounts | None:
     summary = _PYTEST_SUMMARY if _PYTEST_START.search(text) else _PYTEST_QUIET
     summaries = _summaries(text, _PYTEST_START, summary, strict=True)
-    return _total([_tally(_listed(match[1]), _PYTEST_KINDS) for match in summaries])
+    return _total([_count_items(_listed(match[1]), _PYTEST_KINDS) for match in summaries])
 
 
 def _listed(items: str) -> list[str]:
@@ -111,7 +111,7 @@ def _unittest(text: str) -> TestCounts | None:
 def _unittest_run(summary: re.Match[str]) -> TestCounts:
     ran, verdict, items = summary.groups(default="")
     pairs = [item.partition("=") for item in items.split(", ") if item]
-    counts = _tally((f"{number} {name}" for name, _, number in pairs), _UNITTEST_KINDS)
+    counts = _count_items((f"{number} {name}" for name, _, number in pairs), _UNITTEST_KINDS)
     if (verdict == "FAILED") != (counts.failures + counts.errors > 0):
         raise Contradiction
     # A failed subTest, and a setUpClass that fails, is in the list, but not a test of its own.
@@ -136,23 +136,23 @@ _VITEST = re.compile(
 
 
 def _vitest(text: str) -> TestCounts | None:
-    return _total([_vitest_run(*match.groups()) for match in _summaries(text, _VITEST_START, _VITEST, strict=True)])
-
-
-def _vitest_run(files: str | None, tests: str | None, errors: str | None) -> TestCounts:
-    counts = _with_broken_files(_vitest_items(tests), _vitest_items(files))
-    counts.count("errors", int(errors or 0))
-    return counts
+    parts = []
+    for summary in _summaries(text, _VITEST_START, _VITEST, strict=True):
+        files, tests, errors = summary.groups()
+        counts = _with_broken_files(_vitest_items(tests), _vitest_items(files))
+        counts.count("errors", int(errors or 0))
+        parts.append(counts)
+    return _total(parts)
 
 
 def _vitest_items(items: str | None) -> TestCounts:
     if items is None or items == "no tests":
         return TestCounts()
     listed, _, total = items.removesuffix(")").rpartition(" (")
-    return _adding_up(_tally(listed.split(" | "), _JS_KINDS), int(total))
+    return _require_total(_count_items(listed.split(" | "), _JS_KINDS), int(total))
 
 
-def _adding_up(counts: TestCounts, total: int) -> TestCounts:
+def _require_total(counts: TestCounts, total: int) -> TestCounts:
     if counts.tests != total:
         raise Contradiction
     return counts
@@ -181,8 +181,8 @@ def _jest_run(suites: str | None, tests: str | None) -> TestCounts:
         return TestCounts()
     *listed, total = tests.split(", ")
     *listed_suites, _ = suites.split(", ")  # with --bail, `1 of 3`
-    counts = _adding_up(_tally(listed, _JS_KINDS), int(total))
-    return _with_broken_files(counts, _tally(listed_suites, _JS_KINDS))
+    counts = _require_total(_count_items(listed, _JS_KINDS), int(total))
+    return _with_broken_files(counts, _count_items(listed_suites, _JS_KINDS))
 
 
 _MOCHA = re.compile(
@@ -191,12 +191,11 @@ _MOCHA = re.compile(
 
 
 def _mocha(text: str) -> TestCounts | None:
-    summaries = _summaries(text, _SCRIPT, _MOCHA, strict=False)
-    return _total([_mocha_run(*map(int, match.groups(default="0"))) for match in summaries])
-
-
-def _mocha_run(passed: int, skipped: int, failures: int) -> TestCounts:
-    return TestCounts(passed + skipped + failures, failures=failures, skipped=skipped)
+    parts = []
+    for summary in _summaries(text, _SCRIPT, _MOCHA, strict=False):
+        passed, skipped, failures = map(int, summary.groups(default="0"))
+        parts.append(TestCounts(passed + skipped + failures, failures=failures, skipped=skipped))
+    return _total(parts)
 
 
 _NODE_NAMES = ("tests", "suites", "pass", "fail", "cancelled", "skipped", "todo")
@@ -206,19 +205,15 @@ _TAP_START = re.compile(r"^TAP version \d{1,3}$", re.MULTILINE)
 
 
 def _node(text: str) -> TestCounts | None:
-    summaries = _summaries(text, _SCRIPT, _NODE_SPEC, strict=False) + _last_of_each_run(text)
-    return _total([_node_run(*map(int, match.groups())) for match in summaries])
-
-
-def _last_of_each_run(text: str) -> list[re.Match[str]]:
-    """Lines that tests print are comments, too, but come before the summary."""
     runs = [match.start() for match in _TAP_START.finditer(text)]
-    return list({bisect(runs, match.start()): match for match in _NODE_TAP.finditer(text)}.values())
-
-
-def _node_run(tests: int, _: int, passed: int, failures: int, cancelled: int, skipped: int, todo: int) -> TestCounts:
-    counts = TestCounts(passed + failures + cancelled + skipped + todo, failures, cancelled, skipped + todo)
-    return _adding_up(counts, tests)
+    # Lines that tests print are also comments, but come before the summary: the last one of each run counts.
+    last = {bisect(runs, match.start()): match for match in _NODE_TAP.finditer(text)}
+    parts = []
+    for summary in (*_summaries(text, _SCRIPT, _NODE_SPEC, strict=False), *last.values()):
+        tests, _, passed, failures, cancelled, skipped, todo = map(int, summary.groups())
+        counts = TestCounts(passed + failures + cancelled + skipped + todo, failures, cancelled, skipped + todo)
+        parts.append(_require_total(counts, tests))
+    return _total(parts)
 
 
 _NODE_SPEC_LINE = re.compile(

@@ -219,14 +219,14 @@ class AssertionScore:
 
 
 def score_assertions(assertions: Sequence[Assertion], answers: Sequence[JudgeAnswer]) -> list[AssertionScore]:
-    return [_score(assertion, answers) for assertion in assertions]
-
-
-def _score(assertion: Assertion, answers: Sequence[JudgeAnswer]) -> AssertionScore:
-    scores = tuple(answer.scores[assertion.name] for answer in answers)
-    middle = median(scores)
-    nearest = min(answers, key=lambda answer: abs(answer.scores[assertion.name] - middle))
-    return AssertionScore(assertion, scores, nearest.reasons.get(assertion.name, ""))
+    """Score each assertion by all votes. The reason is that of the vote nearest to the median."""
+    results = []
+    for assertion in assertions:
+        scores = tuple(answer.scores[assertion.name] for answer in answers)
+        distances = [abs(score - median(scores)) for score in scores]
+        nearest = answers[distances.index(min(distances))]
+        results.append(AssertionScore(assertion, scores, nearest.reasons.get(assertion.name, "")))
+    return results
 
 
 def overall_score(results: Sequence[AssertionScore]) -> float:

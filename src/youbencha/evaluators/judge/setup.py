@@ -293,7 +293,7 @@ def choose_agent(
     adapter = adapters(kind)
     same = agent if agent and agent.type == kind else None
     if same is not None:
-        config = {**_same_cli(same, config), **_same_model(same, judge, config), **config}
+        config = {**_inherited(same, judge, config), **config}
     return JudgeAgent(
         type=kind,
         adapter=adapter,
@@ -361,17 +361,16 @@ def _located(problem: Problem, inner: Mapping[str, Any], options: Mapping[str, A
     return problem
 
 
-def _same_cli(agent: AgentSpec, config: Mapping[str, Any]) -> dict[str, Any]:
-    if config.keys() & _CLI:
-        return {}
-    cli: dict[str, Any] = {key: value for key, value in agent.config.items() if key in _CLI}
-    return {**cli, "version": agent.version} if agent.version is not None else cli
-
-
-def _same_model(agent: AgentSpec, judge: JudgeConfig, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the model in the agent's options, if no other is configured."""
-    is_configured = judge.model or agent.model or "model" in config
-    return {} if is_configured or "model" not in agent.config else {"model": agent.config["model"]}
+def _inherited(agent: AgentSpec, judge: JudgeConfig, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the CLI and the model in the agent's options, unless the judge configures its own."""
+    options: dict[str, Any] = {}
+    if not config.keys() & _CLI:
+        options = {key: value for key, value in agent.config.items() if key in _CLI}
+        if agent.version is not None:
+            options["version"] = agent.version
+    if not (judge.model or agent.model or "model" in config) and "model" in agent.config:
+        options["model"] = agent.config["model"]
+    return options
 
 
 def _text(value: Any) -> str | None:

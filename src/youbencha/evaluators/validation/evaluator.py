@@ -174,7 +174,9 @@ def _flags(
     )
     yield from integrity_flags(context.log, measured.changes, about)
     if context.changes is not None:
-        yield from tampering_flags(_beginning(context.changes.patch_file))
+        patch = context.changes.patch_file
+        with open_nofollow(patch.parent, patch.name) as file:
+            yield from tampering_flags(file.read(_MAX_PATCH_BYTES).decode(errors="replace"))
     yield from test_run_flags(measured, baseline)
 
 
@@ -182,11 +184,6 @@ def _read_logs(directory: Path) -> Iterator[tuple[str, bytes]]:
     for path in directory.glob("*.log"):
         with open_nofollow(directory, path.name) as file:
             yield path.name, file.read(OUTPUT_LIMIT_BYTES)
-
-
-def _beginning(patch: Path) -> str:
-    with open_nofollow(patch.parent, patch.name) as file:
-        return file.read(_MAX_PATCH_BYTES).decode(errors="replace")
 
 
 def _broken(reason: str) -> YouBenchaError:
