@@ -226,6 +226,15 @@ class WorkspaceReady(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrialEnded(Event):
+    """The trial has its verdict, or was interrupted. Only recorded: displays show the results."""
+
+    outcome: str
+    """One of `store.bundle.OutcomeName`."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class EvaluatorFinished(Event):
     """An evaluator has finished."""
 

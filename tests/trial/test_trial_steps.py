@@ -10,12 +10,13 @@ from trial_bench import PATIENCE_S, TrialBench
 
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import EvaluationContext
-from youbencha.events import AssistantText, EvaluatorFinished, Event, PhaseStarted
+from youbencha.events import AssistantText, EvaluatorFinished, Event, PhaseStarted, TrialEnded
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.keys import VirtualKey
 from youbencha.spec.loader import NamedEvaluator
 from youbencha.store.bundle import EvaluationResult
 from youbencha.store.layout import SIDECAR
+from youbencha.transcript.reader import read
 from youbencha.transcript.recording import RecordingReader
 from youbencha.trial.agent import end_agent, run_agent
 from youbencha.trial.evaluation import evaluate_all
@@ -60,6 +61,9 @@ while "agent" not in open({str(recorded)!r}).read():  # a live viewer reads the 
     assert phases == ["checkout", "agent", "freeze", "evaluation"]
     assert [event.text for event in events if isinstance(event, AssistantText)] == ["[REDACTED] is my key"]
     assert [event.status for event in events if isinstance(event, EvaluatorFinished)] == ["passed"]
+    assert isinstance(events[-1], TrialEnded)
+    (session,) = read(recorded).sessions
+    assert (events[-1].outcome, session.status, session.state) == ("solved", "solved", "ok")
     trials.assert_nothing_is_left()
 
 

@@ -23,6 +23,7 @@ from youbencha.events import (
     LoopWaiting,
     PhaseStarted,
     TopicPublished,
+    TrialEnded,
     WarningRaised,
 )
 from youbencha.log.model import UNMASKED, as_json
@@ -35,6 +36,7 @@ UNMASKED_IN_EVENTS: Mapping[type[Event], frozenset[str]] = {
     IterationEnded: frozenset({"outcome"}),
     LoopWaiting: frozenset({"kind"}),
     LoopEnded: frozenset({"outcome"}),
+    TrialEnded: frozenset({"outcome"}),
 }
 """The fields of events whose texts are written by the harness."""
 

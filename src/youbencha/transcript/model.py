@@ -17,6 +17,7 @@ from youbencha.events import (
     LoopEnded,
     LoopStarted,
     LoopWaiting,
+    TrialEnded,
 )
 from youbencha.text import format_count, format_duration, format_usd, plural
 from youbencha.transcript.lines import OWN_FIGURES, loop_totals
@@ -127,9 +128,9 @@ class Transcript:
         """Fold an event of the session with this key, or of the newest. `offset` is its place in a file."""
         session = self._by_key[key] if key is not None else self.current(event.at)
         session.offset = offset
-        loop_fold = _LOOP_FOLDS.get(type(event))
-        if loop_fold is not None:
-            loop_fold(self, event)
+        whole_fold = _WHOLE_FOLDS.get(type(event))
+        if whole_fold is not None:
+            whole_fold(self, event)
             self.version += 1
             return
         fold(session, event)
@@ -244,11 +245,19 @@ def _loop_ended(model: Transcript, event: LoopEnded) -> None:
     model.current(event.at).add(TranscriptEntry("end", event.at, head, text, state=state))
 
 
-_LOOP_FOLDS: dict[type[Event], Callable[[Transcript, Any], None]] = {
+def _trial_ended(model: Transcript, event: TrialEnded) -> None:
+    model.ended_at, session = event.at, model.current(event.at)
+    state = STATES.get(event.outcome, "warning")
+    session.add(TranscriptEntry("end", event.at, event.outcome.replace("_", " "), event.reason, state=state))
+    model.end(session.key, event.outcome, event.at)
+
+
+_WHOLE_FOLDS: dict[type[Event], Callable[[Transcript, Any], None]] = {
     LoopStarted: _loop_started,
     IterationStarted: _iteration_started,
     IterationEnded: _iteration_ended,
     LoopWaiting: _waiting,
     GuidanceGiven: _guidance,
     LoopEnded: _loop_ended,
+    TrialEnded: _trial_ended,
 }

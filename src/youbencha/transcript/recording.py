@@ -40,6 +40,7 @@ from youbencha.events import (
     ToolCalled,
     ToolReturned,
     TopicPublished,
+    TrialEnded,
     UserText,
     WarningRaised,
 )
@@ -82,7 +83,9 @@ _LOOP_EVENTS = (
     GuidanceGiven,
     LoopEnded,
 )
-_ESSENTIAL = frozenset({*_LOOP_EVENTS, PhaseStarted, EvaluatorFinished, WarningRaised, SessionResult, ProcessEnded})
+_ESSENTIAL = frozenset(
+    {*_LOOP_EVENTS, TrialEnded, PhaseStarted, EvaluatorFinished, WarningRaised, SessionResult, ProcessEnded}
+)
 """Events that are written even if the recording is full."""
 _ENDINGS = frozenset({SessionResult, ProcessEnded, IterationEnded})
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import EvaluationContext
-from youbencha.events import EvaluatorFinished, EventSink
+from youbencha.events import EvaluatorFinished, EventSink, TrialEnded
 from youbencha.store.bundle import EvaluationResult
 from youbencha.store.layout import AGENT_FILES, DIFF_FILE
 from youbencha.trial.agent import end_agent, reclaim, run_agent
@@ -99,6 +99,8 @@ async def _run(context: TrialContext, *, delete_workspace: bool, keep_files: boo
         env=context.host.env,
         on_event=context.on_event,
     )
+    if bundle.outcome is not None:
+        context.on_event.add(TrialEnded(outcome=bundle.outcome.name, reason=bundle.outcome.reason))
     if delete_workspace:
         directory.delete_sources()
     return TrialResult(bundle, directory)
@@ -127,6 +129,7 @@ async def save_interrupted(context: TrialContext) -> None:
             await _close_gateway(context)
     context.record.save_metrics()
     context.record.save_results(complete=False, interrupted=True)
+    context.on_event.add(TrialEnded(outcome="interrupted"))
 
 
 async def _take_start(context: TrialContext) -> Snapshot:
