@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 from youbencha.report.comparison_model import (
     ComparedAgent,
-    ComparedTrial,
     ComparisonReport,
     DecidedEarly,
     PairComparison,
@@ -16,6 +16,8 @@ from youbencha.report.comparison_model import (
 )
 from youbencha.report.leaderboard import Row, Total, TrialCoverage
 from youbencha.stats.model import Difference, DifferenceInterval, Interval, PassOfK, ValueDifference
+from youbencha.store.arena import TrialMeta
+from youbencha.store.read import ArenaTrial
 
 COVERAGE = TrialCoverage(planned=30, finished=30, valid=29, validity_unknown=0, scored=29)
 
@@ -158,19 +160,29 @@ def result(name: str, agent: str, trials: int, chance: random.Random) -> TaskRes
     )
 
 
-def trial(task: str, agent: str, number: int, score: float, **changes: Any) -> ComparedTrial:
-    directory = f"results/runs/2026-01-02T03-00-00Z-0000aaaa/trials/{agent}/{task}/trial-{number}"
+class SampleTrial(ArenaTrial):
+    """A trial whose files need not exist."""
+
+    @property
+    def diff(self) -> Path:
+        return Path(self.directory, "diff.patch")
+
+    @property
+    def log(self) -> Path:
+        return Path(self.directory, "attempts/1/artifacts/youbencha-log.json")
+
+
+def trial(task: str, agent: str, number: int, score: float, **changes: Any) -> ArenaTrial:
+    run = "2026-01-02T03-00-00Z-0000aaaa"
     values: dict[str, Any] = {
-        "run": "2026-01-02T03-00-00Z-0000aaaa",
+        "orchestrator": agent,
+        "task": task,
         "trial": number,
-        "directory": directory,
         "outcome": "solved" if score == 1 else "unsolved",
         "valid": True,
-        "score": score,
-        "diff": f"{directory}/diff.patch",
-        "transcript": f"{directory}/attempts/1/artifacts/youbencha-log.json",
+        "composite_score": score,
     }
-    return ComparedTrial(**values | changes)
+    return SampleTrial(run, f"results/runs/{run}/trials/{agent}/{task}/trial-{number}", TrialMeta(**values | changes))
 
 
 def difference(estimate: float | None = 0.12, half: float = 0.08, **changes: Any) -> Difference:

@@ -151,8 +151,8 @@ def test_the_largest_difference_comes_first_with_the_files_of_both(tmp_path: Pat
     pair = only(compare(tmp_path, "a", "b"))
     assert [(each.task, each.difference) for each in pair.tasks] == [("y", 0.75), ("x", 0)]
     trial = pair.tasks[0].first.trials[0]
-    assert (trial.diff, trial.transcript) == (str(log.parents[3] / "diff.patch"), str(log))
-    assert pair.tasks[0].second.trials[0].transcript is None
+    assert (trial.diff, trial.log) == (log.parents[3] / "diff.patch", log)
+    assert pair.tasks[0].second.trials[0].log is None
 
 
 @pytest.mark.parametrize(

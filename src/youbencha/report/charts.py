@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from youbencha.report.comparison_model import ComparedTrial, TaskComparison
-from youbencha.report.leaderboard import Row
+from youbencha.report.comparison_model import TaskComparison
+from youbencha.report.leaderboard import Row, capped_score, is_scored
 from youbencha.stats.model import DifferenceInterval
+from youbencha.store.read import ArenaTrial
 from youbencha.text import first_few, format_usd, one_line, plural
 
 _ROOM = 0.06
@@ -159,19 +160,19 @@ def task_picture(task: TaskComparison) -> TaskPicture:
     )
 
 
-def _dots(trials: Sequence[ComparedTrial]) -> Iterator[Dot]:
+def _dots(trials: Sequence[ArenaTrial]) -> Iterator[Dot]:
     counted = Counter(round(score, 3) for score in _valid_scores(trials))
     for score, number in sorted(counted.items()):
         radius = min(2.6 * math.sqrt(number), _MAX_RADIUS)
         yield Dot(SCORES.at(score), round(radius, 1), f"{plural(number, 'trial')} with {score:.3f}")
 
 
-def _scores(trials: Sequence[ComparedTrial]) -> str:
+def _scores(trials: Sequence[ArenaTrial]) -> str:
     return first_few([f"{score:.2f}" for score in _valid_scores(trials)])
 
 
-def _valid_scores(trials: Sequence[ComparedTrial]) -> list[float]:
-    return [min(trial.score, 1.0) for trial in trials if trial.valid is not False and trial.score is not None]
+def _valid_scores(trials: Sequence[ArenaTrial]) -> list[float]:
+    return [capped_score(trial.meta) or 0.0 for trial in trials if is_scored(trial.meta)]
 
 
 @dataclass(frozen=True)

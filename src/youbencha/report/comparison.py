@@ -17,7 +17,6 @@ from youbencha.errors import YouBenchaError
 from youbencha.report.arena_selection import Exclusion
 from youbencha.report.comparison_model import (
     ComparedAgent,
-    ComparedTrial,
     ComparisonReport,
     PairComparison,
     TaskComparison,
@@ -46,10 +45,9 @@ from youbencha.stats.model import MARGIN, Difference, TaskScores, ValueDifferenc
 from youbencha.stats.resampling import holm
 from youbencha.stats.sequence import shared_confidence
 from youbencha.store.arena import RunInfo, TrialIdentity
-from youbencha.store.layout import ATTEMPTS_DIR, LOG_FILE, PATCH_FILE, RUNS_DIR
+from youbencha.store.layout import RUNS_DIR
 from youbencha.store.read import ArenaResults, ArenaTrial
 from youbencha.text import one_line, plural
-from youbencha.workspace.run_dir import ARTIFACTS
 
 _MAX_K = 10
 
@@ -186,33 +184,13 @@ def _task(task: str, first: Sequence[ArenaTrial], second: Sequence[ArenaTrial]) 
 def _task_result(trials: Sequence[ArenaTrial]) -> TaskResult:
     scores, solved = known_figures(trials, capped_score), known_figures(trials, is_solved)
     return TaskResult(
-        trials=tuple(map(_trial, trials)),
+        trials=tuple(trials),
         scored=len(scores),
         judged=len(solved),
         solved=round(sum(solved)),
         score=fmean(scores),
         flaky=is_flaky(len(solved), round(sum(solved))),
     )
-
-
-def _trial(trial: ArenaTrial) -> ComparedTrial:
-    meta = trial.meta
-    attempt = meta.attempts[-1].number if meta.attempts else 1
-    return ComparedTrial(
-        run=trial.run,
-        trial=meta.trial,
-        directory=trial.directory,
-        outcome=meta.outcome,
-        valid=meta.valid,
-        score=capped_score(meta),
-        started_at=meta.started_at,
-        diff=_existing(f"{trial.directory}/{PATCH_FILE}"),
-        transcript=_existing(f"{trial.directory}/{ATTEMPTS_DIR}/{attempt}/{ARTIFACTS}/{LOG_FILE}"),
-    )
-
-
-def _existing(path: str) -> str | None:
-    return path if os.path.lexists(path) else None
 
 
 def _estimate_cost(trials: int | None, first: ComparedAgent, second: ComparedAgent) -> float | None:

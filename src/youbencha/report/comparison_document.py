@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.report.comparison_model import (
-    ComparedTrial,
     ComparisonReport,
     PairComparison,
     TaskComparison,
@@ -24,8 +23,9 @@ from youbencha.report.formatting import (
     format_share,
     remarks,
 )
-from youbencha.report.leaderboard import listed
+from youbencha.report.leaderboard import capped_score, is_scored, listed
 from youbencha.stats.model import DifferenceInterval, MissingBounds, ValueDifference, Verdict
+from youbencha.store.read import ArenaTrial
 from youbencha.text import format_count, format_percent, format_usd, join_words, one_line, plural
 
 BASELINES = "Compared with the baseline"
@@ -138,10 +138,10 @@ def _telling_files(
 ) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Name the files of one trial of each agent that shows the difference."""
     for title, trial in zip(titles, contrasting_trials(task), strict=True):
-        files = [(name, path) for name, path in (("diff", trial.diff), ("transcript", trial.transcript)) if path]
-        paths = [(name, os.path.relpath(path, base)) for name, path in files or [("files", trial.directory)]]
+        files = [(name, path) for name, path in (("diff", trial.diff), ("transcript", trial.log)) if path]
+        paths = [(name, os.path.relpath(path, base)) for name, path in files or [("files", Path(trial.directory))]]
         yield (
-            f"{shown_name(task.task)}, {title}, trial {trial.trial}",
+            f"{shown_name(task.task)}, {title}, trial {trial.meta.trial}",
             [(name, Path(path).as_posix()) for name, path in paths],
         )
 
@@ -400,14 +400,14 @@ def flaky_lines(pair: PairComparison) -> Iterator[str]:
             yield f"flaky with {shown_name(side.name)}, sometimes solved and sometimes not: {listed(flaky)}"
 
 
-def contrasting_trials(task: TaskComparison) -> tuple[ComparedTrial, ComparedTrial]:
+def contrasting_trials(task: TaskComparison) -> tuple[ArenaTrial, ArenaTrial]:
     """One trial of each that shows the difference: the best of the better, the worst of the other."""
     return _extreme(task.first, best=task.difference >= 0), _extreme(task.second, best=task.difference < 0)
 
 
-def _extreme(result: TaskResult, *, best: bool) -> ComparedTrial:
-    scored = [trial for trial in result.trials if trial.score is not None and trial.valid is not False]
-    return (max if best else min)(scored, key=lambda trial: trial.score or 0)
+def _extreme(result: TaskResult, *, best: bool) -> ArenaTrial:
+    scored = [trial for trial in result.trials if is_scored(trial.meta)]
+    return (max if best else min)(scored, key=lambda trial: capped_score(trial.meta) or 0)
 
 
 def task_cells(task: TaskComparison) -> tuple[str, ...]:

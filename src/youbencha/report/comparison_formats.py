@@ -14,7 +14,6 @@ from youbencha.report.comparison_document import comparison_document, verdict_se
 from youbencha.report.comparison_html import render_comparison_html
 from youbencha.report.comparison_model import (
     ComparedAgent,
-    ComparedTrial,
     ComparisonReport,
     PairComparison,
     TaskResult,
@@ -22,8 +21,10 @@ from youbencha.report.comparison_model import (
 from youbencha.report.document import render_terminal
 from youbencha.report.gate import GateResult, Measure, judge
 from youbencha.report.junit import JunitCase, JunitSuite, junit_xml, suite_start_time
+from youbencha.report.leaderboard import capped_score
 from youbencha.report.markdown import render_markdown
 from youbencha.stats.model import Bound, Difference, MissingBounds, ValueDifference
+from youbencha.store.read import ArenaTrial
 from youbencha.text import one_line, visible
 
 JSON_VERSION = "1.0.0"
@@ -180,20 +181,20 @@ def _task_result(result: TaskResult, base: Path) -> dict[str, Any]:
     }
 
 
-def _trial(trial: ComparedTrial, base: Path) -> dict[str, Any]:
+def _trial(trial: ArenaTrial, base: Path) -> dict[str, Any]:
     return {
         "run": visible(trial.run),
-        "trial": trial.trial,
+        "trial": trial.meta.trial,
         "directory": _relative(trial.directory, base),
-        "outcome": trial.outcome,
-        "valid": trial.valid,
-        "score": trial.score,
+        "outcome": trial.meta.outcome,
+        "valid": trial.meta.valid,
+        "score": capped_score(trial.meta),
         "diff": trial.diff and _relative(trial.diff, base),
-        "transcript": trial.transcript and _relative(trial.transcript, base),
+        "transcript": trial.log and _relative(trial.log, base),
     }
 
 
-def _relative(path: str, base: Path) -> str:
+def _relative(path: str | Path, base: Path) -> str:
     return visible(os.path.relpath(path, base))
 
 
@@ -203,7 +204,7 @@ def render_comparison_junit(report: ComparisonReport, gate: GateResult | None) -
         [
             JunitSuite(
                 name="youbencha.compare",
-                started_at=suite_start_time((trial.started_at for trial in _list_trials(pair)), report.runs),
+                started_at=suite_start_time((trial.meta.started_at for trial in _list_trials(pair)), report.runs),
                 duration_ms=0,
                 properties=list(_junit_properties(pair, report.margin)),
                 cases=[_junit_case(pair, report.margin, gate)],
@@ -213,7 +214,7 @@ def render_comparison_junit(report: ComparisonReport, gate: GateResult | None) -
     )
 
 
-def _list_trials(pair: PairComparison) -> Iterator[ComparedTrial]:
+def _list_trials(pair: PairComparison) -> Iterator[ArenaTrial]:
     for task in pair.tasks:
         yield from (*task.first.trials, *task.second.trials)
 

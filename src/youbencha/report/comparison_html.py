@@ -28,11 +28,12 @@ from youbencha.report.comparison_document import (
     signed,
     verdict_sentence,
 )
-from youbencha.report.comparison_model import ComparedTrial, ComparisonReport, PairComparison, TaskComparison
+from youbencha.report.comparison_model import ComparisonReport, PairComparison, TaskComparison
 from youbencha.report.formatting import remarks
 from youbencha.report.html import Tile, render_page
-from youbencha.report.leaderboard import SOLVED
+from youbencha.report.leaderboard import SOLVED, capped_score
 from youbencha.stats.model import Verdict
+from youbencha.store.read import ArenaTrial
 from youbencha.text import format_count, format_usd, one_line, plural
 
 MAX_TRIALS = 20
@@ -214,15 +215,16 @@ def _task(task: TaskComparison, pair: PairComparison, base: Path) -> _Task:
     )
 
 
-def _trial(agent: str, trial: ComparedTrial, base: Path) -> _TrialRow:
-    outcome = trial.outcome or "unknown"
-    look = "passed" if outcome == SOLVED else "partial" if trial.valid is False else "failed"
-    files = (("diff", trial.diff), ("transcript", trial.transcript))
+def _trial(agent: str, trial: ArenaTrial, base: Path) -> _TrialRow:
+    meta, score = trial.meta, capped_score(trial.meta)
+    outcome = meta.outcome or "unknown"
+    look = "passed" if outcome == SOLVED else "partial" if meta.valid is False else "failed"
+    files = (("diff", trial.diff), ("transcript", trial.log))
     return _TrialRow(
         agent=agent,
-        trial=trial.trial,
+        trial=meta.trial,
         outcome=one_line(outcome.replace("_", " "), 30),
-        look="" if trial.outcome is None else look,
-        score="-" if trial.score is None else f"{trial.score:.3f}",
+        look="" if meta.outcome is None else look,
+        score="-" if score is None else f"{score:.3f}",
         links=tuple((name, os.path.relpath(path, base)) for name, path in files if path is not None),
     )

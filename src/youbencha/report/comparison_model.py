@@ -7,29 +7,14 @@ from dataclasses import dataclass
 from youbencha.report.arena_selection import Exclusion
 from youbencha.report.leaderboard import Row, TrialCoverage
 from youbencha.stats.model import Difference, DifferenceInterval, PassOfK, ValueDifference, Verdict
-from youbencha.store.read import Unreadable
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedTrial:
-    run: str
-    trial: int
-    directory: str
-    outcome: str | None
-    valid: bool | None
-    """Null if unknown; such trials count as valid."""
-    score: float | None
-    diff: str | None
-    """The path of the file, or null if there is none."""
-    transcript: str | None
-    started_at: str | None = None
+from youbencha.store.read import ArenaTrial, Unreadable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResult:
     """One agent on one task."""
 
-    trials: tuple[ComparedTrial, ...]
+    trials: tuple[ArenaTrial, ...]
     scored: int
     """The number of valid trials with a score."""
     judged: int

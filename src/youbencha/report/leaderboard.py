@@ -289,6 +289,11 @@ def count_trials(trials: Sequence[TrialMeta], unfinished: int | None) -> TrialCo
     )
 
 
+def is_scored(meta: TrialMeta) -> bool:
+    """Whether a trial is valid, as far as known, and has a score."""
+    return meta.valid is not False and meta.composite_score is not None
+
+
 def capped_score(meta: TrialMeta) -> float | None:
     return None if meta.composite_score is None else min(meta.composite_score, 1.0)
 

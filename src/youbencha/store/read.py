@@ -23,7 +23,17 @@ from youbencha.log.model import Usage, YouBenchaLog, usage_of
 from youbencha.spec.arena import repo_key
 from youbencha.store.arena import RunInfo, TrialKey, TrialMeta, read_meta, read_run_info
 from youbencha.store.bundle import ResultsBundle
-from youbencha.store.layout import CALIBRATION_FILE, LEDGER_FILE, LOG_FILE, META_FILE, RUN_FILE, RUNS_DIR, TRIALS_DIR
+from youbencha.store.layout import (
+    ATTEMPTS_DIR,
+    CALIBRATION_FILE,
+    LEDGER_FILE,
+    LOG_FILE,
+    META_FILE,
+    PATCH_FILE,
+    RUN_FILE,
+    RUNS_DIR,
+    TRIALS_DIR,
+)
 from youbencha.store.legacy import upgrade_log, upgrade_results, without_zeros
 from youbencha.store.locate import TRIAL_PREFIX, arena_runs_at, find_results, results_not_found, trial_directories
 from youbencha.text import one_line
@@ -190,6 +200,21 @@ class ArenaTrial(NamedTuple):
     @property
     def key(self) -> TrialKey:
         return self.meta.key
+
+    @property
+    def diff(self) -> Path | None:
+        """The patch with what the agent changed, if there is one."""
+        return _existing(Path(self.directory, PATCH_FILE))
+
+    @property
+    def log(self) -> Path | None:
+        """The log of the attempt that counts, if there is one."""
+        attempt = self.meta.attempts[-1].number if self.meta.attempts else 1
+        return _existing(Path(self.directory, ATTEMPTS_DIR, str(attempt), ARTIFACTS, LOG_FILE))
+
+
+def _existing(path: Path) -> Path | None:
+    return path if os.path.lexists(path) else None
 
 
 class UnfinishedTrial(NamedTuple):
