@@ -13,8 +13,8 @@ from pathlib import Path
 from youbencha.errors import YouBenchaError
 from youbencha.spec.settings import load_settings
 from youbencha.trial.context import Host
+from youbencha.trial.gateway_session import RemoteGateways, Ticket
 from youbencha.trial.plan import Plan
-from youbencha.trial.remote_gateways import RemoteGateways, Ticket
 from youbencha.trial.run import run_trial
 
 PATIENCE_S = 120

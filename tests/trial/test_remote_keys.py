@@ -23,10 +23,11 @@ from youbencha.gateway.remote import RemoteKeys
 from youbencha.process import Redactor
 from youbencha.scripted_model import Script, ScriptedModel
 from youbencha.store.layout import LEDGER_FILE
-from youbencha.trial.budgets import Budgets
 from youbencha.trial.context import Host
+from youbencha.trial.gateway_session import Ticket
+from youbencha.trial.gateways import Budgets
 from youbencha.trial.plan import Plan
-from youbencha.trial.remote_gateways import Ticket, lend, portable, sent_secrets
+from youbencha.trial.remote_gateways import lend, portable, sent_secrets
 
 API_KEY = "sk-ant-dummy-0123456789abcdef"
 ANSWER = {"text": "yes", "usage": {"input_tokens": EACH - 40, "output_tokens": 40}, "times": "forever"}

@@ -48,8 +48,9 @@ from youbencha.store.bundle import ResultsBundle
 from youbencha.store.layout import LEDGER_FILE
 from youbencha.store.read import ledger_usage, load_results
 from youbencha.trial.context import Host
+from youbencha.trial.gateway_session import RemoteGateways, Ticket
 from youbencha.trial.plan import Plan
-from youbencha.trial.remote_gateways import RemoteGateways, Ticket, lend, portable
+from youbencha.trial.remote_gateways import lend, portable
 from youbencha.trial.run import run_trial
 from youbencha.user_dirs import toolbox_dir
 from youbencha.workspace.run_dir import ARTIFACTS

@@ -20,8 +20,8 @@ from youbencha.gateway.ledger import read_ledger
 from youbencha.gateway.wires import WIRES
 from youbencha.scripted_model import Script, ScriptedModel
 from youbencha.store.bundle import ResultsBundle
-from youbencha.trial.budgets import Budgets
 from youbencha.trial.context import Host, TrialContext
+from youbencha.trial.gateways import Budgets
 from youbencha.trial.plan import Plan
 from youbencha.trial.prepare import open_trial
 from youbencha.trial.run import run_trial

@@ -44,7 +44,8 @@ from youbencha.store.arena import UntilDecided
 from youbencha.store.arena_run import ArenaRun, create_run, find_arena_run
 from youbencha.store.read import load_runs
 from youbencha.text import format_usd, plural
-from youbencha.trial.context import LOOPBACK, Host
+from youbencha.trial.context import Host
+from youbencha.trial.gateways import LOOPBACK
 
 if TYPE_CHECKING:
     from youbencha.engine.ray.cluster import Cluster

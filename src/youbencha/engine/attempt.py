@@ -25,8 +25,8 @@ from youbencha.store.bundle import ResultsBundle
 from youbencha.store.read import ledger_usage, load_results
 from youbencha.text import iso_time, one_line
 from youbencha.trial.agent_files import files_digest
-from youbencha.trial.budgets import RUN_ACCOUNT, agent_account
 from youbencha.trial.context import Host
+from youbencha.trial.gateways import RUN_ACCOUNT, agent_account
 from youbencha.trial.run import run_trial
 from youbencha.usage import total_tokens
 from youbencha.workspace.run_dir import ARTIFACTS

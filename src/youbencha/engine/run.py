@@ -47,8 +47,8 @@ from youbencha.store.bundle import ResultsBundle
 from youbencha.store.journal import RUN_STARTED, Journal, read_journal
 from youbencha.store.layout import AGENTS_DIR
 from youbencha.text import sentences
-from youbencha.trial.budgets import Budgets
-from youbencha.trial.context import LOOPBACK, Host
+from youbencha.trial.context import Host
+from youbencha.trial.gateways import LOOPBACK, Budgets
 from youbencha.trial.kept_files import MANIFEST, keep_agent_files
 
 RESUME_HINT = "Nothing that was finished is lost."

@@ -48,7 +48,7 @@ from youbencha.sandbox.base import Sandbox
 from youbencha.store.loops import IterationOutcome, LoopOutcome
 from youbencha.text import clean_text, iso_time, one_line
 from youbencha.trial.context import Host
-from youbencha.trial.gateway_report import outside_gateway
+from youbencha.trial.gateway_session import outside_gateway
 from youbencha.trial.prepare import open_agent_sandbox, open_forward_proxy
 from youbencha.workspace import RunDirectory
 

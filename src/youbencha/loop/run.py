@@ -53,9 +53,9 @@ from youbencha.process import Redactor
 from youbencha.store.layout import LEDGER_FILE
 from youbencha.store.loops import EXIT_CODES, IterationRecord, LoopHistory, LoopState
 from youbencha.text import iso_time, plural
-from youbencha.trial.budgets import Budgets
 from youbencha.trial.context import Host
 from youbencha.trial.gateway_plan import check_models
+from youbencha.trial.gateways import Budgets
 from youbencha.workspace.checkpoints import Checkpoint, Checkpoints
 from youbencha.workspace.run_dir import remove_private
 

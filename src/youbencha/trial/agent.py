@@ -23,7 +23,7 @@ from youbencha.store.bundle import GatewayReport
 from youbencha.text import first_few, plural
 from youbencha.trial.agent_files import give_files
 from youbencha.trial.context import TrialContext
-from youbencha.trial.gateway_report import reconciled, tokens_outside_gateway
+from youbencha.trial.gateway_session import reconciled, tokens_outside_gateway
 from youbencha.user_dirs import Cache
 
 _SHOWN_HOSTS = 10

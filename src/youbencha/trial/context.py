@@ -22,7 +22,7 @@ from youbencha.sandbox.forward_proxy import ForwardProxy
 from youbencha.spec.settings import LoadedSettings
 from youbencha.store.prune import remove_all_orphaned
 from youbencha.transcript.recording import RecordedEvents
-from youbencha.trial.budgets import Budgets
+from youbencha.trial.gateways import LOOPBACK, Budgets, SharedGateways
 from youbencha.trial.results import TrialRecord
 from youbencha.user_dirs import Cache, default_cache_dir
 from youbencha.workspace import Repository, RunDirectory, Snapshot, open_repository
@@ -30,12 +30,8 @@ from youbencha.workspace.overlay import Overlay
 from youbencha.workspace.source import Refs, RemoteUrl, read_source
 
 if TYPE_CHECKING:
-    from youbencha.trial.gateway_session import TrialGateway
-    from youbencha.trial.gateways import SharedGateways
+    from youbencha.trial.gateway_session import RemoteGateways, TrialGateway
     from youbencha.trial.plan import Plan  # a cycle
-    from youbencha.trial.remote_gateways import RemoteGateways
-
-LOOPBACK = "127.0.0.1"
 
 
 class Host:
@@ -90,8 +86,6 @@ class Host:
     @contextlib.asynccontextmanager
     async def sharing_budgets(self, budgets: Budgets, *, log_dir: Path, listen: str = LOOPBACK) -> AsyncIterator[None]:
         """Let everything that runs during the block share gateways and these budgets; otherwise as `sharing`."""
-        from youbencha.trial.gateways import SharedGateways  # a cycle
-
         self.gateways = shared = SharedGateways(budgets, log_dir, listen)
         try:
             yield

@@ -1,33 +1,39 @@
-"""Give a trial its gateway: a key for the agent, and one for each evaluator."""
+"""The gateway as one trial uses it: keys for the agent and for evaluators, budgets, ledger, and a report."""
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from youbencha.events import EventSink
+from youbencha.errors import YouBenchaError
+from youbencha.events import EventSink, ModelCalled
 from youbencha.files import write_atomically
 from youbencha.gateway.access import GatewayAccess
+from youbencha.gateway.budget import NO_CAPS, Account
+from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.cassette.matching import Places
-from youbencha.gateway.keys import EndedKey, KeyWarning, TrialKeys
-from youbencha.log.model import Usage
+from youbencha.gateway.cassette.mismatch import Mismatch
+from youbencha.gateway.gateway import Gateway
+from youbencha.gateway.keys import EndedKey, KeyRole, KeyScope, KeyWarning, ModelTotals, TrialKeys, VirtualKey
+from youbencha.gateway.ledger import Ledger
+from youbencha.gateway.witness import Witness
+from youbencha.log.model import Usage, YouBenchaLog, usage_of
 from youbencha.process import Redactor
 from youbencha.sandbox.base import GATEWAY_PORT, Sandbox
 from youbencha.sandbox.local import HOST
-from youbencha.store.bundle import GatewayReport
-from youbencha.trial.budgets import RUN_ACCOUNT
+from youbencha.store.bundle import BudgetReport, CassetteReport, GatewayReport, ModelUse, UsageDifference
+from youbencha.store.layout import LEDGER_FILE
 from youbencha.trial.context import Host
-from youbencha.trial.gateway_keys import open_keys
 from youbencha.trial.gateway_plan import GatewayPlan
-from youbencha.trial.remote_gateways import RemoteGateways
+from youbencha.trial.gateways import RUN_ACCOUNT, Budgets, SharedGateways, caps_of, open_gateway
+from youbencha.trial.results import LITELLM_LOG
+from youbencha.usage import Tokens
 from youbencha.workspace import RunDirectory
-
-if TYPE_CHECKING:
-    from youbencha.gateway.cassette.mismatch import Mismatch
 
 _MAX_MISMATCH_FILES = 10
 """The first shows the cause; the others are usually consequences."""
@@ -205,3 +211,360 @@ class TrialGateway:
             names.append(f"cassette-mismatch-{number}.diff")
             write_atomically(directory / names[-1], self._redactor.text(mismatch.text).encode("utf-8", "replace"))
         return tuple(names)
+
+
+if TYPE_CHECKING:
+    from youbencha.gateway.heads import RequestHeads
+
+_FINAL = frozenset({"budget_exceeded", "call_over_cap", "price_unknown", "not_metered", "not_recorded"})
+"""Refusals that a retry cannot change."""
+
+_MAX_FINAL_REFUSALS = 3
+"""More than one, because each subagent makes its own requests."""
+
+
+async def open_keys(
+    plan: GatewayPlan,
+    host: Host,
+    *,
+    agent: str,
+    run: str,
+    artifacts: Path,
+    on_event: EventSink,
+    opened: AsyncExitStack,
+) -> GatewayKeys:
+    """Open the gateway and the ledger of a trial until its keys are closed, or until `opened` is.
+
+    It is a shared gateway, if the host's trials share theirs and this one has no cassette. `agent` names the agent
+    whose budget pays for it, `run` the trial in the ledger, which is written to `artifacts`.
+    """
+    shared = host.gateways
+    assert shared is None or isinstance(shared, SharedGateways)
+    running = AsyncExitStack()
+    opened.push_async_callback(running.aclose)
+    ledger = running.enter_context(Ledger(artifacts / LEDGER_FILE))
+    if shared is not None and plan.spec.cassette is None:
+        gateway = await shared.gateway(plan, host.env, on_event)
+    else:
+        new = open_gateway(plan, host.env, litellm_log=artifacts / LITELLM_LOG, ledger=ledger, on_event=on_event)
+        gateway = await running.enter_async_context(new)
+    budgets = shared.budgets if shared else Budgets([(agent, plan)])
+    return GatewayKeys(gateway, plan, budgets, agent, run, ledger, running, on_event)
+
+
+class GatewayKeys:
+    """Keys at a gateway of this process. Implements `TrialKeys`, and `LentKeys` for trials on other machines."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        plan: GatewayPlan,
+        budgets: Budgets,
+        agent: str,
+        run: str,
+        ledger: Ledger,
+        running: AsyncExitStack,
+        on_event: EventSink,
+    ) -> None:
+        """`running` closes what belongs to the trial: its ledger, and the gateway if it is not shared."""
+        self.gateway = gateway
+        self.stop = asyncio.Event()
+        self._plan = plan
+        self._account = budgets.agent(agent)
+        """Pays for the agent."""
+        self._total = budgets.total
+        """Pays for evaluators."""
+        self._run = run
+        self._ledger = ledger
+        self._running = running
+        self._on_event = on_event
+        self._agent: GatewayAccess | None = None
+        self._refusals = 0
+        self._valid: dict[str, GatewayAccess] = {}
+        self._ended: dict[str, VirtualKey] = {}
+        self._warnings: list[KeyWarning] | None = None
+        running.callback(gateway.on_failure(self.stop.set))
+        running.push_async_callback(self._end_all)
+
+    @property
+    def agent_is_busy(self) -> bool:
+        return self._agent is not None and self._agent.is_busy()
+
+    async def issue(
+        self, role: KeyRole, name: str, *, places: Places | None = None, peers: frozenset[str] | None = None
+    ) -> GatewayAccess:
+        if self._warnings is not None:
+            raise YouBenchaError("TRIAL_CLOSED", "The trial has ended: it gets no further keys")
+        is_agent = role == "agent"
+        if is_agent:
+            await self._forget_agent()
+        access = self.gateway.issue(
+            Labels(key=name, agent=name, run=self._run),
+            caps=caps_of(self._plan.spec, "trial") if is_agent else NO_CAPS,
+            per_call=caps_of(self._plan.spec, "call"),
+            parent=self._account if is_agent else self._total,
+            ledger=self._ledger,
+            places=places,
+            on_call=self._agent_called if is_agent else None,
+            peers=peers,
+            scope=_scope_of(self._plan) if is_agent else None,
+            heads=_new_heads(places) if is_agent and places else None,
+            witness=Witness(self._plan.model, self._plan.resolved or ()) if is_agent else None,
+        )
+        self._valid[access.key] = access
+        if is_agent:
+            self._agent = access
+        return access
+
+    async def end(self, key: str) -> EndedKey:
+        ended = await self._end(key)
+        if self.gateway.failure is not None:
+            raise self.gateway.failure
+        report = report_of(self._plan, ended, ledger=LEDGER_FILE, prices=self.gateway.prices.source)
+        if ended.heads is not None:
+            asked = await asyncio.to_thread(ended.heads.fingerprints)
+            report = report.model_copy(update={"request_fingerprints": asked})
+        return EndedKey(
+            report=report,
+            total_exceeded=ended.account.exceeded and self._total.exceeded,
+            mismatches=tuple(ended.mismatches),
+            cassette_doubts=ended.cassette.doubts() if ended.cassette else None,
+        )
+
+    async def listen_on(self, socket: Path) -> None:
+        await self.gateway.listen_on(socket)
+        self._running.callback(self.gateway.stop_listening, socket)
+
+    async def close(self) -> list[KeyWarning]:
+        """End the keys, and close the ledger. May be called again."""
+        if self._warnings is None:
+            self._warnings = []
+            await self._running.aclose()
+            if self._ledger.failure is not None:
+                message = f"the gateway's ledger is incomplete: {self._ledger.failure}"
+                self._warnings.append(KeyWarning("LEDGER_INCOMPLETE", message))
+        return self._warnings
+
+    async def _end(self, key: str) -> VirtualKey:
+        """End a key. Its requests are cut off; they are counted when they have settled."""
+        if self._valid.pop(key, None) is not None:
+            ended = self.gateway.end(key)
+            assert ended is not None, "a key is ended once"
+            self._ended[key] = ended
+        if key not in self._ended:
+            raise YouBenchaError("KEY_NOT_ISSUED", "this key was not issued for this trial")
+        await self.gateway.settled(self._ended[key])
+        return self._ended[key]
+
+    async def _forget_agent(self) -> None:
+        """Forget the agent's last key and its refusals."""
+        if self._agent is None:
+            return
+        await self._end(self._agent.key)
+        self.gateway.forget(self._agent.key)
+        del self._ended[self._agent.key]
+        self._agent, self._refusals = None, 0
+        if self.gateway.failure is None:
+            self.stop.clear()
+
+    async def _end_all(self) -> None:
+        """End the keys that are still valid, as after an interrupt, and forget all: the gateway may go on."""
+        for key in tuple(self._valid):
+            await self._end(key)
+        for key in self._ended:
+            self.gateway.forget(key)
+
+    def _agent_called(self, call: Call) -> None:
+        self._on_event(_event_of(call))
+        if call.error in _FINAL:
+            self._refusals += 1
+            if self._refusals > _MAX_FINAL_REFUSALS:
+                self.stop.set()
+
+
+def _new_heads(places: Places) -> RequestHeads:
+    from youbencha.gateway.heads import RequestHeads
+
+    return RequestHeads(places)
+
+
+def _scope_of(plan: GatewayPlan) -> KeyScope | None:
+    """What the agent's key is for: the provider of its API, and the models of the test case, if it lists some; else,
+    through LiteLLM, that provider's models and its own."""
+    if plan.spec.models:
+        return KeyScope(plan.provider, tuple(name.lower() for name in plan.spec.models))
+    if plan.provider is None or plan.type != "litellm":
+        return KeyScope(plan.provider) if plan.provider else None
+    from youbencha.gateway.litellm.config import model_patterns
+
+    own = (plan.model or "").lower()
+    names = (name for name, _ in model_patterns(plan.provider))
+    return KeyScope(plan.provider, (*names, own, own.partition("/")[2]))
+
+
+def _event_of(call: Call) -> ModelCalled:
+    return ModelCalled(
+        model=call.model,
+        status=call.status,
+        input_tokens=call.tokens.input,
+        output_tokens=call.tokens.output,
+        cache_read_tokens=call.tokens.cache_read,
+        cache_creation_tokens=call.tokens.cache_creation,
+        cost_usd=None if call.cost_usd is None else float(call.cost_usd),
+        partial=call.partial,
+        error=call.error,
+        duration_ms=call.duration_ms,
+        retry_after_s=call.retry_after_s,
+    )
+
+
+class Ticket(NamedTuple):
+    """Lets one attempt use the driver's gateway, until the driver ends it. Plain data: it can be pickled."""
+
+    url: str
+    """Of the gateway."""
+    token: str
+    """For its control routes. It is in no file, and no agent gets it."""
+
+    def __repr__(self) -> str:
+        return f"Ticket(url={self.url!r}, token=…)"
+
+
+class RemoteGateways:
+    """The driver's gateway, for the `gateways` of a node's host. For one attempt, as its ticket."""
+
+    def __init__(self, ticket: Ticket) -> None:
+        self._ticket = ticket
+
+    @property
+    def secrets(self) -> Mapping[str, str]:
+        """Values to redact."""
+        return {"GATEWAY_TICKET_TOKEN": self._ticket.token}
+
+    async def open_keys(self, opened: AsyncExitStack) -> TrialKeys:
+        """Open the keys of the attempt until `opened` is closed."""
+        from youbencha.gateway.remote import RemoteKeys  # it loads aiohttp
+
+        return await opened.enter_async_context(RemoteKeys(*self._ticket))
+
+
+_TOLERANCE = 100
+"""Tokens: some agents count tokens themselves, and not exactly as the provider does."""
+
+_COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens")
+
+
+def usage_in(totals: ModelTotals) -> Usage:
+    """The usage: 0 without a request. A missing price makes the cost unknown."""
+    if totals.requests == 0:
+        return usage_of(Tokens(0, 0, 0, 0), 0.0, partial=False, cost_source="gateway")
+    cost = None if totals.unpriced or totals.cost_usd is None else float(totals.cost_usd)
+    return usage_of(totals.tokens, cost, partial=totals.partial, cost_source="gateway")
+
+
+def report_of(plan: GatewayPlan, key: VirtualKey, *, ledger: str, prices: str) -> GatewayReport:
+    totals, calls = key.totals, key.witness.record()
+    return GatewayReport(
+        type=plan.type,
+        ledger=ledger,
+        requests=totals.requests,
+        failed=totals.failed,
+        rate_limited=totals.rate_limited,
+        refused=totals.refused,
+        provider_wait_ms=round(totals.provider_wait_s * 1000),
+        circuit_opened=totals.circuit_refusals > 0,
+        provider_failure=calls.failure,
+        provider_silent_ms=calls.silent_ms,
+        ended_in_tool=calls.in_tool,
+        unusable_model=key.witness.unusable_model(),
+        unpriced=totals.no_price,
+        usage=usage_in(totals.total),
+        prices=prices,
+        paid_usd=None if totals.paid_usd is None else float(totals.paid_usd),
+        models={
+            name: ModelUse(requests=of_model.requests, usage=usage_in(of_model))
+            for name, of_model in sorted(totals.models.items())
+        },
+        budget=_budget(key),
+        cassette=_cassette(plan, key),
+    )
+
+
+def reconciled(log: YouBenchaLog, report: GatewayReport) -> tuple[YouBenchaLog, GatewayReport]:
+    """Put the gateway's count into the log, unless it is 0 and the agent's is not, and the agent's into the report."""
+    log = log.without_claims(("model", "usage"))
+    difference = _difference(report.usage, log.usage)
+    compared = report.model_copy(update={"reported": log.usage, "difference": difference})
+    model = log.model_info
+    if model.name == "unknown" and (name := main_model(report)):
+        model = model.model_copy(update={"name": name})
+    usage = log.usage if outside_gateway(report.usage, log.usage) else report.usage
+    return log.model_copy(update={"usage": usage, "model_info": model}), compared
+
+
+def outside_gateway(metered: Usage | None, reported: Usage | None) -> bool:
+    """Whether the agent reports tokens, and none went through the gateway: its calls went elsewhere."""
+    return metered is not None and not any(metered.tokens) and reported is not None and any(reported.tokens)
+
+
+def tokens_outside_gateway(difference: UsageDifference | None) -> int:
+    """Return how many tokens the agent reports beyond those that went through the gateway."""
+    counts = [] if difference is None else [difference.input_tokens, difference.output_tokens]
+    beyond = sum(-count for count in counts if count is not None and count < 0)
+    return beyond if beyond > _TOLERANCE else 0
+
+
+def main_model(report: GatewayReport) -> str | None:
+    """Return the model with the most output: agents also use smaller models for side requests."""
+    written = {name: use.usage.output_tokens or 0 for name, use in report.models.items()}
+    return max(written, key=lambda name: written[name], default=None)
+
+
+def _difference(metered: Usage | None, reported: Usage | None) -> UsageDifference | None:
+    if metered is None or reported is None:
+        return None
+    counts = {name: _less(getattr(metered, name), getattr(reported, name)) for name in _COUNTS}
+    cost = None
+    if metered.cost_usd is not None and reported.cost_usd is not None:
+        cost = round(metered.cost_usd - reported.cost_usd, 10)
+    return UsageDifference(**counts, cost_usd=cost)
+
+
+def _less(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one - other
+
+
+def _budget(key: VirtualKey) -> BudgetReport | None:
+    account = key.account
+    capped = [each for each in account.with_parents() if _is_capped(each)]
+    if not capped:
+        return None
+    usd = min((each.caps.usd for each in capped if each.caps.usd is not None), default=None)
+    tokens = min((each.caps.tokens for each in capped if each.caps.tokens is not None), default=None)
+    return BudgetReport(
+        cap_usd=None if usd is None else float(usd),
+        cap_tokens=tokens,
+        spent_usd=float(account.spent_usd),
+        spent_tokens=account.spent_tokens,
+        unsure_usd=float(account.unseen_usd),
+        unsure_tokens=account.unseen_tokens,
+        exceeded=account.exceeded,
+        reason=key.totals.refusal,
+        refused_by=key.totals.refused_by,
+    )
+
+
+def _is_capped(account: Account) -> bool:
+    return any(value is not None for value in (*account.caps, *account.per_call))
+
+
+def _cassette(plan: GatewayPlan, key: VirtualKey) -> CassetteReport | None:
+    if plan.spec.cassette is None or key.cassette is None:
+        return None
+    return CassetteReport(
+        dir=str(plan.cassette_dir),
+        mode=plan.spec.cassette.mode,
+        replayed=key.totals.replayed,
+        recorded=key.cassette.recorded,
+        unmatched=key.totals.unmatched,
+    )

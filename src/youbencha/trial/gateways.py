@@ -1,29 +1,34 @@
-"""Open gateways: for one trial, or for all trials of a run that can share one."""
+"""Gateways and budgets: for one trial, or for all trials of a run, which share them."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from youbencha.events import EventSink, ProgressNote
 from youbencha.gateway.access import Provider
+from youbencha.gateway.budget import NO_CAPS, Account, Caps
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
 from youbencha.gateway.upstreams import Upstream, same_for_all
 from youbencha.process import Redactor
 from youbencha.sandbox.toolbox.toolbox import Toolbox
-from youbencha.trial.budgets import Budgets
-from youbencha.trial.context import LOOPBACK, Host
+from youbencha.spec.gateway import GatewaySpec, Scope
 from youbencha.trial.gateway_plan import GatewayPlan
+from youbencha.user_dirs import toolbox_dir
 
 if TYPE_CHECKING:
     from youbencha.gateway.cassette.cassette import Cassette
     from youbencha.gateway.litellm.process import LiteLLM
+
+LOOPBACK = "127.0.0.1"
+RUN_ACCOUNT = "run"
 
 
 class SharedGateways:
@@ -38,15 +43,15 @@ class SharedGateways:
         self._opening = asyncio.Lock()
         self._gateways: list[tuple[object, Gateway]] = []
 
-    async def gateway(self, plan: GatewayPlan, host: Host, on_event: EventSink) -> Gateway:
-        """The gateway for a plan without a cassette, which is opened if it is the first of its kind."""
+    async def gateway(self, plan: GatewayPlan, env: Mapping[str, str], on_event: EventSink) -> Gateway:
+        """Return the gateway for a plan without a cassette, opening it if it is the first of its kind."""
         kind = _kind(plan)
         async with self._opening:
             for known, gateway in self._gateways:
                 if known == kind and gateway.failure is None:
                     return gateway
             litellm_log = _new_litellm_log(self._log_dir)
-            opening = open_gateway(plan, host, litellm_log=litellm_log, on_event=on_event, listen=self._listen)
+            opening = open_gateway(plan, env, litellm_log=litellm_log, on_event=on_event, listen=self._listen)
             gateway = await self._opened.enter_async_context(opening)
             self._gateways.append((kind, gateway))
             return gateway
@@ -72,7 +77,7 @@ def _kind(plan: GatewayPlan) -> object:
 @asynccontextmanager
 async def open_gateway(
     plan: GatewayPlan,
-    host: Host,
+    env: Mapping[str, str],
     *,
     litellm_log: Path,
     ledger: Ledger | None = None,
@@ -86,16 +91,16 @@ async def open_gateway(
     async with AsyncExitStack() as stack:
         upstreams, litellm = plan.upstreams, None
         if plan.type == "litellm" and plan.spec.litellm.url is not None:
-            upstreams = await _connect_litellm(plan, plan.spec.litellm.url, host.env)
+            upstreams = await _connect_litellm(plan, plan.spec.litellm.url, env)
         elif plan.type == "litellm":
-            litellm = await stack.enter_async_context(_make_litellm(plan, litellm_log, on_event, host.env))
+            litellm = await stack.enter_async_context(_make_litellm(plan, litellm_log, on_event, env))
             key, secrets = litellm.master_key, tuple(plan.secrets.values())
             upstreams = same_for_all(litellm.url, key, is_litellm=True, secrets=secrets)
         gateway = Gateway(
             upstreams=upstreams,
             prices=Prices(plan.spec.prices),
             ledger=ledger,
-            cassette=_cassette(plan, host.env),
+            cassette=_cassette(plan, env),
             host=listen,
         )
         await stack.enter_async_context(gateway)
@@ -145,7 +150,50 @@ def _make_litellm(plan: GatewayPlan, log_file: Path, on_event: EventSink, env: M
 
 def _litellm_program(configured: str | None, env: Mapping[str, str]) -> Path:
     from youbencha.gateway.litellm.process import find_litellm
-    from youbencha.user_dirs import toolbox_dir
 
     installed = Toolbox(toolbox_dir(env)).find("litellm", None)
     return find_litellm(configured, env, installed.executable if installed else None)
+
+
+def agent_account(agent: str) -> str:
+    return f"all trials of {agent}"
+
+
+class Budgets:
+    """What the trials of a run spend together. Where their plans differ, the lowest cap counts.
+
+    An agent is known by a name that the caller chooses: one type of agent may take part in several configurations.
+    """
+
+    def __init__(self, plans: Iterable[tuple[str, GatewayPlan]], *, total_usd: float | None = None) -> None:
+        """Each plan with the name of its agent. `total_usd`: a further cap on all of them together."""
+        specs: dict[str, list[GatewaySpec]] = {}
+        for name, plan in plans:
+            specs.setdefault(name, []).append(plan.spec)
+        total = _lowest((each for some in specs.values() for each in some), "total")
+        if total_usd is not None:
+            most = Decimal(str(total_usd))
+            total = total._replace(usd=most if total.usd is None else min(total.usd, most))
+        self.total = Account(RUN_ACCOUNT, total)
+        """All agents and evaluators."""
+        self._agents = {name: self._account(name, _lowest(some, "agent")) for name, some in specs.items()}
+
+    def agent(self, name: str) -> Account:
+        """All trials of an agent. What it spends also counts in the total."""
+        return self._agents.setdefault(name, self._account(name, NO_CAPS))
+
+    def _account(self, agent: str, caps: Caps) -> Account:
+        return Account(agent_account(agent), caps, parent=self.total)
+
+
+def caps_of(spec: GatewaySpec, scope: Scope) -> Caps:
+    usd, tokens = spec.caps[scope]
+    return Caps(None if usd is None else Decimal(str(usd)), tokens)
+
+
+def _lowest(specs: Iterable[GatewaySpec], scope: Scope) -> Caps:
+    caps = [caps_of(spec, scope) for spec in specs]
+    return Caps(
+        min((each.usd for each in caps if each.usd is not None), default=None),
+        min((each.tokens for each in caps if each.tokens is not None), default=None),
+    )

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from youbencha.adapters import get_adapter
 from youbencha.adapters.cli_agent.environment import is_model_credential
@@ -19,44 +19,14 @@ from youbencha.events import EventSink, WarningRaised
 from youbencha.process.redact import MIN_SECRET_CHARS, secret_values
 from youbencha.spec.gateway import LiteLLMSpec, UpstreamSpecs
 from youbencha.trial.context import Host
-from youbencha.trial.gateway_keys import open_keys
+from youbencha.trial.gateway_session import Ticket, open_keys
 from youbencha.trial.plan import Plan
 
 if TYPE_CHECKING:
-    from youbencha.gateway.keys import TrialKeys
+    pass
 
 _KEPT = "kept-by-the-driver"
 """In place of a secret. The variable is still there, because some agents choose a model by the keys that are set."""
-
-
-class Ticket(NamedTuple):
-    """Lets one attempt use the driver's gateway, until the driver ends it. Plain data: it can be pickled."""
-
-    url: str
-    """Of the gateway."""
-    token: str
-    """For its control routes. It is in no file, and no agent gets it."""
-
-    def __repr__(self) -> str:
-        return f"Ticket(url={self.url!r}, token=…)"
-
-
-class RemoteGateways:
-    """The driver's gateway, for the `gateways` of a node's host. For one attempt, as its ticket."""
-
-    def __init__(self, ticket: Ticket) -> None:
-        self._ticket = ticket
-
-    @property
-    def secrets(self) -> Mapping[str, str]:
-        """Values to redact."""
-        return {"GATEWAY_TICKET_TOKEN": self._ticket.token}
-
-    async def open_keys(self, opened: AsyncExitStack) -> TrialKeys:
-        """Open the keys of the attempt until `opened` is closed."""
-        from youbencha.gateway.remote import RemoteKeys  # it loads aiohttp
-
-        return await opened.enter_async_context(RemoteKeys(*self._ticket))
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ from youbencha.adapters.cli_agent.environment import is_model_credential
 from youbencha.errors import YouBenchaError
 from youbencha.process import Command, run
 from youbencha.text import first_few
-from youbencha.trial.context import LOOPBACK
+from youbencha.trial.gateways import LOOPBACK
 
 _NODES_DEADLINE_S = 120.0
 ADDRESS_VARIABLE = "RAY_ADDRESS"

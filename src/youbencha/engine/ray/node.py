@@ -30,7 +30,7 @@ from youbencha.locks import lock_file
 from youbencha.spec.settings import load_settings
 from youbencha.store.layout import RESULTS_FILE
 from youbencha.trial.context import Host
-from youbencha.trial.remote_gateways import RemoteGateways, Ticket
+from youbencha.trial.gateway_session import RemoteGateways, Ticket
 from youbencha.trial.run import run_trial
 from youbencha.workspace.run_dir import ARTIFACTS, LOCK, remove_private
 from youbencha.workspace.trees import remove_tree
