@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from collections.abc import Awaitable, Callable, Iterator
@@ -294,6 +295,19 @@ async def test_litellms_own_headers_are_removed(stream: bool, tmp_path: Path) ->
         "request-id": "req_1",
         "x-own": "kept",
     }
+
+
+async def test_a_compressed_error_of_litellm_is_readable(tmp_path: Path) -> None:
+    body = json.dumps({"error": {"message": "litellm.Timeout: AnthropicException - slow", "type": "timeout"}}).encode()
+
+    async def answer(connection: Connection) -> None:
+        await connection.say(whole(gzip.compress(body), "408 Request Timeout", headers="Content-Encoding: gzip\r\n"))
+
+    async with RawUpstream(answer) as upstream:
+        given = same_for_all(upstream.url, "k", is_litellm=True)
+        async with gateway_at(upstream.url, tmp_path, upstreams=given) as bench:
+            heard = await bench.ask()
+    assert (heard.status, heard.raw, heard.headers.get("content-encoding")) == (408, body, None)
 
 
 def seen_by_upstream(body: bytes) -> Callable[[Connection], Awaitable[None]]:

@@ -231,7 +231,7 @@ async def relay(
     call.meter = meter = wire.meter(answer.headers.get("Content-Type", ""))
     usage_filter = stream_filter if isinstance(meter, StreamMeter) else None
     call.headers = passed = CIMultiDict(returned_headers(headers))
-    is_decoded = passed.pop("Content-Encoding", "identity") != "identity"  # by aiohttp
+    is_decoded = answer.headers.get("Content-Encoding", "identity") != "identity"  # by aiohttp
     if answer.status == 401:  # CLIs would retry a rejected key for minutes
         passed["x-should-retry"] = "false"
     response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=passed)

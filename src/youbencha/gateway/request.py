@@ -173,7 +173,9 @@ _NOT_SENT = _HOP_BY_HOP | {
     "accept-encoding",
 }  # fmt: skip
 
-_NOT_RETURNED = _HOP_BY_HOP | {"set-cookie", "alt-svc", "strict-transport-security", "content-length", "date", "server"}
+_NOT_RETURNED = _HOP_BY_HOP | {
+    "set-cookie", "alt-svc", "strict-transport-security", "content-length", "content-encoding", "date", "server",
+}  # fmt: skip
 
 _LITELLM_HEADERS = "x-litellm-"
 """Instructions for LiteLLM, which may be the upstream, such as how often to retry. They would bypass metering."""
