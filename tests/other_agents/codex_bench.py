@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from toolbox_agents import API_KEY, Bench, KitAgent, harness_env
+from toolbox_agents import API_KEY, WAIT, WRITE_PROBE, Bench, KitAgent, harness_env, kit_agent, usual_turns
 
 from toolbox_tools import installed
 from youbencha.adapters.codex import CodexAdapter
-from youbencha.testing import Situation
-from youbencha.testing.agent import MARKER
 
 MODEL = "gpt-5-codex"
 """Codex does not know it, and therefore offers the plain tools."""
@@ -20,13 +18,7 @@ def runs(command: str) -> dict[str, Any]:
     return {"tools": [{"name": "exec_command", "input": {"cmd": command}}]}
 
 
-TURNS: dict[Situation, list[dict[str, Any]]] = {
-    Situation.ANSWERS: [{"text": f"The answer is {MARKER}."}],
-    Situation.WRITES_FILE: [runs('printf "%s" "$KIT_PROBE" > kit.txt'), {"text": "Written."}],
-    Situation.SAYS_MUCH: [{"text": "0123456789abcde\n" * 1_000_000}],
-    Situation.FAILS: [{"error": {"status": 400, "message": "the script says no"}}],
-    Situation.HANGS: [{**runs("true"), "text": f"Wait for {MARKER}."}, {"hang": True, "text": "..."}],
-}
+TURNS = usual_turns(runs(WRITE_PROBE), {**runs("true"), "text": WAIT})
 
 
 def codex_bench(directory: Path) -> Bench:
@@ -38,12 +30,7 @@ def codex_bench(directory: Path) -> Bench:
     return Bench(adapter, directory, MODEL, variables)
 
 
-class CodexAgent(KitAgent):
-    time_to_speak_ms = 4_000  # it starts in one, and speaks at once
-
-
 def codex_agent(directory: Path) -> KitAgent:
     bench = codex_bench(directory)
-    env = harness_env(directory / "home")
-    nowhere = CodexAdapter(env={**env, "PATH": "/nowhere", "YOUBENCHA_TOOLBOX": str(directory / "none")})
-    return CodexAgent(bench, nowhere, CodexAdapter(env=env), TURNS)
+    # It starts in one second, and speaks at once.
+    return kit_agent(bench, harness_env(directory / "home"), TURNS, time_to_speak_ms=4_000)

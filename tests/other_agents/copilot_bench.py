@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from toolbox_agents import API_KEY, Bench, KitAgent, harness_env
+from toolbox_agents import API_KEY, WAIT, WRITE_PROBE, Bench, KitAgent, harness_env, kit_agent, usual_turns
 
 from agent_clis import OTHERS
 from toolbox_tools import installed
 from youbencha.adapters.copilot_cli import CopilotCliAdapter
-from youbencha.testing import Situation
-from youbencha.testing.agent import MARKER
 
 MODEL = "claude-sonnet-4.6"
 
@@ -20,14 +18,12 @@ def runs(command: str) -> dict[str, Any]:
     return {"tools": [{"name": "bash", "input": {"command": command, "description": "a command of the test"}}]}
 
 
-TURNS: dict[Situation, list[dict[str, Any]]] = {
-    Situation.ANSWERS: [{"text": f"The answer is {MARKER}."}],
-    Situation.WRITES_FILE: [runs('printf "%s" "$KIT_PROBE" > kit.txt'), {"text": "Written."}],
+TURNS = usual_turns(
+    runs(WRITE_PROBE),
+    {**runs("true"), "text": WAIT},
     # By a tool: its output is printed as it comes, and 15 MB in one message take the CLI three times as long.
-    Situation.SAYS_MUCH: [runs("seq 1 2500000"), {"text": "Said."}],
-    Situation.FAILS: [{"error": {"status": 400, "message": "the script says no"}}],
-    Situation.HANGS: [{**runs("true"), "text": f"Wait for {MARKER}."}, {"hang": True, "text": "..."}],
-}
+    much=[runs("seq 1 2500000"), {"text": "Said."}],
+)
 
 
 def home_env(directory: Path) -> dict[str, str]:
@@ -51,6 +47,4 @@ def copilot_bench(directory: Path) -> Bench:
 
 def copilot_agent(directory: Path) -> KitAgent:
     bench = copilot_bench(directory)
-    env = home_env(directory)
-    nowhere = CopilotCliAdapter(env={**env, "PATH": "/nowhere", "YOUBENCHA_TOOLBOX": str(directory / "none")})
-    return KitAgent(bench, nowhere, CopilotCliAdapter(env=env), TURNS)
+    return kit_agent(bench, home_env(directory), TURNS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from toolbox_agents import API_KEY, Bench, KitAgent, harness_env
+from toolbox_agents import API_KEY, WRITE_PROBE, Bench, KitAgent, harness_env, kit_agent, usual_turns
 
 from toolbox_tools import installed
 from youbencha.adapters.gemini_cli import GeminiCliAdapter
@@ -27,13 +27,8 @@ IN_PIECES = " ".join([MARKER] * 9)
 def turns() -> dict[Situation, list[dict[str, Any]]]:
     # Not the same line over and over: the CLI takes that for a loop, and asks the model to stop it.
     much = "".join(f"{line * 7919:015x}\n" for line in range(1_000_000))
-    return {
-        Situation.ANSWERS: [{"text": IN_PIECES}],
-        Situation.WRITES_FILE: [runs('printf "%s" "$KIT_PROBE" > kit.txt'), {"text": "Written."}],
-        Situation.SAYS_MUCH: [{"text": much}],
-        Situation.FAILS: [{"error": {"status": 400, "message": "the script says no"}}],
-        Situation.HANGS: [{**runs("true"), "text": IN_PIECES}, {"hang": True, "text": "..."}],
-    }
+    waits = {**runs("true"), "text": IN_PIECES}
+    return usual_turns(runs(WRITE_PROBE), waits, answer=IN_PIECES, much=[{"text": much}])
 
 
 def gemini_bench(directory: Path) -> Bench:
@@ -45,12 +40,7 @@ def gemini_bench(directory: Path) -> Bench:
     return Bench(adapter, directory, MODEL, variables)
 
 
-class GeminiAgent(KitAgent):
-    time_to_speak_ms = 6_000  # it takes two seconds to start
-
-
 def gemini_agent(directory: Path) -> KitAgent:
     bench = gemini_bench(directory)
-    env = harness_env(directory / "home")
-    nowhere = GeminiCliAdapter(env={**env, "PATH": "/nowhere", "YOUBENCHA_TOOLBOX": str(directory / "none")})
-    return GeminiAgent(bench, nowhere, GeminiCliAdapter(env=env), turns())
+    # It takes two seconds to start.
+    return kit_agent(bench, harness_env(directory / "home"), turns(), time_to_speak_ms=6_000)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult
+from youbencha.adapters.cli_agent import CliAdapter
 from youbencha.events import Event
 from youbencha.log.model import YouBenchaLog
 from youbencha.scripted_model import RecordedRequest, Script, ScriptedModel
 from youbencha.testing import Agent, Prepared, Situation
+from youbencha.testing.agent import MARKER
 from youbencha.user_dirs import toolbox_dir
 
 API_KEY = "sk-dummy-0123456789abcdef"
@@ -47,7 +49,7 @@ class Session:
 class Bench:
     """One agent, ready to be run against a script."""
 
-    adapter: AgentAdapter
+    adapter: CliAdapter[Any]
     directory: Path
     model: str | None
     variables: Mapping[str, str]
@@ -93,6 +95,7 @@ class KitAgent(Agent):
     without_cli: AgentAdapter
     without_credentials: AgentAdapter
     turns: Mapping[Situation, list[dict[str, Any]]]
+    time_to_speak_ms: int | None = None
 
     def adapter(self) -> AgentAdapter:
         return self.bench.adapter
@@ -114,6 +117,39 @@ class KitAgent(Agent):
                 keys=lambda: [key_of(request) for request in model.requests],
             )
 
+
+def kit_agent(
+    bench: Bench,
+    env: Mapping[str, str],
+    turns: Mapping[Situation, list[dict[str, Any]]],
+    *,
+    time_to_speak_ms: int | None = None,
+) -> KitAgent:
+    """The agent of a bench, and the same without its CLI and without credentials; `env` has none of them."""
+    without_cli = {**env, "PATH": "/nowhere", "YOUBENCHA_TOOLBOX": str(bench.directory / "none")}
+    adapter = type(bench.adapter)
+    return KitAgent(bench, adapter(env=without_cli), adapter(env=env), turns, time_to_speak_ms)
+
+
+def usual_turns(
+    uses_shell: dict[str, Any],
+    waits: dict[str, Any],
+    *,
+    answer: str = f"The answer is {MARKER}.",
+    much: Sequence[dict[str, Any]] = ({"text": "0123456789abcde\n" * 1_000_000},),
+) -> dict[Situation, list[dict[str, Any]]]:
+    """The script of each situation. `uses_shell` writes the file, `waits` is the answer before the one that hangs."""
+    return {
+        Situation.ANSWERS: [{"text": answer}],
+        Situation.WRITES_FILE: [uses_shell, {"text": "Written."}],
+        Situation.SAYS_MUCH: [*much],
+        Situation.FAILS: [{"error": {"status": 400, "message": "the script says no"}}],
+        Situation.HANGS: [waits, {"hang": True, "text": "..."}],
+    }
+
+
+WRITE_PROBE = 'printf "%s" "$KIT_PROBE" > kit.txt'
+WAIT = f"Wait for {MARKER}."
 
 _WHEN = re.compile(r"\A<current_datetime>[^<]*</current_datetime>\n\n")
 """What Copilot puts before a prompt."""
