@@ -29,5 +29,4 @@ __all__ = [
     "TurnTaken",
     "codes",
     "fits_argument",
-    "type[AgentDescription]",
 ]
