@@ -25,7 +25,7 @@ from youbencha.files import replace_atomically
 from youbencha.json_lines import Record, as_str, encode
 from youbencha.log.session import SessionRecorder
 from youbencha.process import Command, Redactor, find_executable, run
-from youbencha.usage import sidecar_record
+from youbencha.store.layout import sidecar_record
 
 DONE, FAILED, BAD_USAGE = 0, 1, 2
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)

@@ -174,7 +174,7 @@ class RateLimitSeen(Event):
     """When the limit ends, in seconds since the epoch, if known."""
     kind: str | None = None
     utilization: float | None = None
-    """The share of the quota that is used (1: all of it), of the window that is used most."""
+    """The used share of the quota (1: all), in the window that is used most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -365,7 +365,7 @@ class LoopEnded(Event):
     partial: bool = False
     """More was used than could be counted."""
     own_figures: bool = False
-    """Part of it was counted by agents themselves, and not by the gateway."""
+    """Agents counted part of the usage themselves, not the gateway."""
 
 
 class StepProgress(Protocol):

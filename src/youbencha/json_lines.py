@@ -81,7 +81,7 @@ def loads_lossy(data: bytes | bytearray) -> Any:
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
-        if not data.rstrip().endswith((b"}", b"]")):  # truncated: no need for Python's parser to read all of it
+        if not data.rstrip().endswith((b"}", b"]")):  # truncated: Python's parser need not read it all
             return None
     try:
         return json.loads(data.decode("utf-8", "replace"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 _N = TypeVar("_N", int, float)
 
@@ -25,31 +25,6 @@ class SessionUsage(NamedTuple):
     cost_usd: float | None = None
     partial: bool = False
     """More may have been used than could be counted."""
-
-
-def sidecar_record(
-    usage: SessionUsage | None,
-    *,
-    turns: int | None,
-    tools_used: Sequence[str] | None,
-    duration_ms: int | None,
-    session_id: str | None,
-    model: str | None,
-    ended: str | None,
-) -> dict[str, Any]:
-    """Return the content of the metrics file, with Thunderdome's keys. Unknown is None, never 0."""
-    known = usage or SessionUsage(partial=True)
-    return {
-        **{f"{kind}_tokens": number for kind, number in known.tokens._asdict().items()},
-        "turns": turns,
-        "tools_used": tools_used,
-        "duration_ms": duration_ms,
-        "total_cost_usd": known.cost_usd,
-        "session_id": session_id,
-        "model": model,
-        "ended": ended,
-        "partial": known.partial,
-    }
 
 
 class SessionTotal(NamedTuple):

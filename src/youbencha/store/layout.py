@@ -5,6 +5,13 @@ trials is a directory in `runs/` of a results directory: `run.json` says what wa
 `trials/<orchestrator>/<task>/trial-<number>/meta.json`, with the run directories of its attempts next to it.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from youbencha.usage import SessionUsage
+
 # The artifacts directory of a run.
 LEDGER_FILE = "gateway-ledger.jsonl"
 RESULTS_FILE = "results.json"
@@ -38,3 +45,28 @@ BENCH_DIR = "bench"
 """The results directory in a workspace, with runs of several trials."""
 WORKSPACES = (".youbencha-workspace", ".youbencha-eval")
 """The default workspaces of `yb run` and `yb eval`."""
+
+
+def sidecar_record(
+    usage: SessionUsage | None,
+    *,
+    turns: int | None,
+    tools_used: Sequence[str] | None,
+    duration_ms: int | None,
+    session_id: str | None,
+    model: str | None,
+    ended: str | None,
+) -> dict[str, Any]:
+    """Return the content of the metrics file, with Thunderdome's keys. Unknown is None, never 0."""
+    known = usage or SessionUsage(partial=True)
+    return {
+        **{f"{kind}_tokens": number for kind, number in known.tokens._asdict().items()},
+        "turns": turns,
+        "tools_used": tools_used,
+        "duration_ms": duration_ms,
+        "total_cost_usd": known.cost_usd,
+        "session_id": session_id,
+        "model": model,
+        "ended": ended,
+        "partial": known.partial,
+    }

@@ -62,7 +62,7 @@ _OUTCOMES = {
     "interrupted": ("–", "yellow"),
     "restart": ("–", "yellow"),
 }
-"""Of an iteration, and of a loop; the others are failures."""
+"""Mark and style of the outcomes of iterations and loops; all others are failures."""
 
 _RATE_LIMITS = {"rejected": "the usage limit is reached", "allowed_warning": "the usage limit is near"}
 _MAX_WHOLE_TEXT_CHARS = 20_000
@@ -84,7 +84,7 @@ _SILENT = frozenset({"client_gone", "key_ended", "not_found", "provider_refused"
 """The agent reports these itself, or causes them."""
 
 OWN_FIGURES = {"agent": "the agent's own figures", "prices": "the agent's own figures, at list prices"}
-"""How usage that the gateway did not count is labelled, by its source."""
+"""The label of usage that the gateway did not count, by its source."""
 MAX_REASON_CHARS = 500
 
 N = TypeVar("N", int, float)
@@ -93,7 +93,7 @@ N = TypeVar("N", int, float)
 class Line(NamedTuple):
     mark: str
     style: str
-    """A style of rich, for the mark; without a mark, for the whole line."""
+    """The style for the mark; without a mark, for the whole line: `bold`, `dim` or a colour."""
     head: str
     text: str
 
@@ -225,7 +225,7 @@ def loop_totals(ended: LoopEnded) -> tuple[str | None, ...]:
 
 
 def whole_lines(text: str) -> list[str]:
-    """Return all lines of a text, where there is room for them. Of one that is rewritten, its last state."""
+    """Return all lines of a text, where there is room for them; the last state of a line that is overwritten."""
     lines = [line.rstrip("\r").rpartition("\r")[2] for line in text[:_MAX_WHOLE_TEXT_CHARS].split("\n")]
     return [visible(line).rstrip() for line in lines] + (["…"] if len(text) > _MAX_WHOLE_TEXT_CHARS else [])
 

@@ -37,10 +37,10 @@ from youbencha.store.bundle import (
     SandboxReport,
     TestCaseInfo,
 )
-from youbencha.store.layout import AGENT_FILES, DIFF_FILE, LOG_FILE, REPORT_FILE, RESULTS_FILE, SIDECAR
+from youbencha.store.layout import AGENT_FILES, DIFF_FILE, LOG_FILE, REPORT_FILE, RESULTS_FILE, SIDECAR, sidecar_record
 from youbencha.text import iso_time
 from youbencha.trial.outcome import outcome_of, summary_of
-from youbencha.usage import SessionUsage, sidecar_record
+from youbencha.usage import SessionUsage
 from youbencha.workspace import RunDirectory
 
 LITELLM_LOG = "litellm.log"
