@@ -46,7 +46,7 @@ def _stream_answer() -> list[bytes]:
         {"type": "message_stop"},
     ]
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-    first, *others = (_chunk(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n") for each in events)
+    first, *others = (_chunk(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n") for event in events)
     return [head + first, *others, b"0\r\n\r\n"]
 
 

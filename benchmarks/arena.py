@@ -43,7 +43,7 @@ def scripted_arena(repositories: Path, *, aider: bool, sandbox: Mapping[str, str
     ]
     return {
         **suite,
-        "orchestrators": [each for each in orchestrators if aider or each["name"] != "aider"],
+        "orchestrators": [orchestrator for orchestrator in orchestrators if aider or orchestrator["name"] != "aider"],
         "baseline": "claude-haiku",
         "tasks": [{**task, "repo": str(repositories / task["id"])} for task in suite["tasks"]],
         "sandbox": dict(sandbox),

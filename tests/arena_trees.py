@@ -72,7 +72,7 @@ def write_run(run: Path, records: list[dict[str, Any]], *, planned: int | None =
     for record in records:
         write_trial(run, record)
     if planned is not None:
-        cells = {(each["orchestrator"], each["task"]): each.get("category") for each in records}
+        cells = {(record["orchestrator"], record["task"]): record.get("category") for record in records}
         listed = [{"orchestrator": a, "task": t, "category": c, **HASH} for (a, t), c in cells.items()]
         (run / "run.json").write_text(json.dumps({**RUN, "trials": planned, "cells": listed, **info}))
     return run

@@ -36,12 +36,12 @@ def first_letters(transcript: Conversation) -> str:
 
 def test_calls_are_joined_with_their_results() -> None:
     found = kept(call("a"), call("b"), returned("b", "two"), returned("c", "of none"), call("a"), returned("a", "one"))
-    assert [(each.id, each.result) for each in found.tool_calls()] == [("a", "one"), ("b", "two")]
+    assert [(call.id, call.result) for call in found.tool_calls()] == [("a", "one"), ("b", "two")]
 
 
 def test_calls_without_an_id_are_all_kept() -> None:
     found = kept(call(None), call(None), returned(None, "whose"))
-    assert [(each.id, each.result) for each in found.tool_calls()] == [(None, None)] * 2
+    assert [(call.id, call.result) for call in found.tool_calls()] == [(None, None)] * 2
 
 
 def test_what_fits_is_kept_whole() -> None:
@@ -83,7 +83,7 @@ def test_a_long_answer_is_kept_beside_a_long_result() -> None:
     found = kept(*map(said, "abc"), call("z"), said("d", 39), returned("z", "r" * 39_000))
     assert first_letters(found) == "abcd"
     assert [len(message.content) // 1000 for message in found.messages()] == [10, 10, 10, 20]
-    assert [len(each.result or "") // 1000 for each in found.tool_calls()] == [20]
+    assert [len(call.result or "") // 1000 for call in found.tool_calls()] == [20]
 
 
 def test_calls_lose_their_results_first_and_say_so() -> None:
@@ -91,7 +91,7 @@ def test_calls_lose_their_results_first_and_say_so() -> None:
     found = kept(
         *early, returned("a", "r" * 10_000), *map(said, "defgh"), call("z", command="late"), returned("z", "k")
     )
-    assert [(each.id, each.result, each.is_error) for each in found.tool_calls()] == [
+    assert [(call.id, call.result, call.is_error) for call in found.tool_calls()] == [
         ("a", "[10,000 characters left out here]", None),
         ("z", "k", False),
     ]

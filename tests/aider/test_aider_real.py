@@ -148,7 +148,7 @@ async def test_an_unguarded_aider_is_not_a_success(bench: Bench) -> None:
 import sys
 print('aider {VERSION}')
 for log in (word.partition('=')[2] for word in sys.argv if word.startswith('--analytics-log=')):
-    open(log, 'w').write({"".join(json.dumps(each) + chr(10) for each in events)!r})
+    open(log, 'w').write({"".join(json.dumps(event) + chr(10) for event in events)!r})
 """
     session = await bench.run(aider_script({"text": "Done."}), executable=program(bench.directory / "aider", shedding))
     (error,) = session.result.errors

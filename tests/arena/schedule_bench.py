@@ -79,7 +79,7 @@ class Simulation:
             key = running.pop(self._random.randrange(len(running))).key
             self.finished[key] = make_trial(key, self._result(key))
             self.states += self.schedule.finish(self.finished[key])
-        return {(each.first, each.second): each for each in self.schedule.comparisons}
+        return {(comparison.first, comparison.second): comparison for comparison in self.schedule.comparisons}
 
 
 def make_trial(key: TrialKey, score: float | None) -> TrialMeta:

@@ -90,9 +90,9 @@ def test_runs_are_listed_the_newest_first(arenas: ArenaBench) -> None:
         finish(run, "null", "a", number)
     finish(arenas.root / "out" / "runs" / "2020-01-01T00-00-00", "null", "a", 1)  # as the original writes it
     runs = json.loads(listed(arenas, "--json").stdout)["runs"]
-    assert [each["run"] for each in runs] == [run.name, "2020-01-01T00-00-00"]
-    assert [(each["trials_finished"], each["trials_planned"]) for each in runs] == [(3, 12), (1, None)]
-    assert [each["began"] for each in runs] == [info.created_at, None]
+    assert [run["run"] for run in runs] == [run.name, "2020-01-01T00-00-00"]
+    assert [(run["trials_finished"], run["trials_planned"]) for run in runs] == [(3, 12), (1, None)]
+    assert [run["began"] for run in runs] == [info.created_at, None]
     assert len(json.loads(listed(arenas, "--json", "-n", "1").stdout)["runs"]) == 1
     assert json.loads(listed(arenas, "--json", "--results", "elsewhere").stdout)["runs"] == []
     text = listed(arenas).stdout
@@ -106,7 +106,7 @@ def test_a_damaged_run_does_not_hide_the_others(arenas: ArenaBench) -> None:
     (broken / "run.json").write_text("{")
     finish(arenas.root / "results" / "runs" / "2025-01-01T00-00-00", "null", "a", 1)
     runs = json.loads(listed(arenas, "--json").stdout)["runs"]
-    assert [each["trials_finished"] for each in runs] == [0, 1]
+    assert [run["trials_finished"] for run in runs] == [0, 1]
 
 
 def test_a_missing_file_is_a_clear_error(arenas: ArenaBench) -> None:

@@ -446,8 +446,8 @@ SELECTIONS: dict[str, tuple[Selection, list[str], list[str]]] = {
 def test_selection(name: str) -> None:
     selection, orchestrators, tasks = SELECTIONS[name]
     found = select(many().orchestrators, many().tasks, selection)
-    assert [each.name for each in found.orchestrators] == orchestrators
-    assert [each.key for each in found.tasks] == tasks
+    assert [orchestrator.name for orchestrator in found.orchestrators] == orchestrators
+    assert [task.key for task in found.tasks] == tasks
 
 
 NOTHING = {
@@ -472,7 +472,7 @@ def test_a_filter_that_matches_nothing_is_an_error(name: str) -> None:
 @given(st.sets(st.sampled_from(["null", "claude-code", "claude-old", "aider"]), min_size=1))
 def test_each_name_selects_itself(names: set[str]) -> None:
     found = select(many().orchestrators, many().tasks, Selection(tuple(names)))
-    assert {each.name for each in found.orchestrators} == names
+    assert {orchestrator.name for orchestrator in found.orchestrators} == names
     assert len(found.orchestrators) == len(names)
 
 
@@ -576,7 +576,7 @@ def test_a_plan_is_described(small: ArenaBench) -> None:
 def test_no_schedule_takes_longer_than_the_longest_time(limits: list[int], trials: int, parallel: int) -> None:
     """However the trials are ordered: each starts when one of those before it has ended."""
     fields: Any = {"task": "", "task_text": "", "agent_hash": "", "validation_hash": ""}
-    cells = [Cell(orchestrator="", plan=SimpleNamespace(timeout_s=each), **fields) for each in limits]  # type: ignore[arg-type]
+    cells = [Cell(orchestrator="", plan=SimpleNamespace(timeout_s=limit), **fields) for limit in limits]  # type: ignore[arg-type]
     longest = describe_plan(Matrix(cells=tuple(cells), trials=trials), parallel=parallel).longest_s
     for order in (sorted(limits * trials), sorted(limits * trials, reverse=True), limits * trials):
         free = [0.0] * parallel

@@ -135,7 +135,7 @@ def test_the_newest_trial_of_an_identity_counts_once(tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "1", [meta("a", "t", 1), meta("a", "t", 2)], planned=3)
     write_run(tmp_path / "runs" / "2", [meta("a", "t", 1, composite_score=0.5, completed_at=later)], planned=2)
     board = make_leaderboard(load_runs([tmp_path]), over_runs=True)
-    assert [(each.run, each.meta.trial, each.meta.composite_score) for each in board.trials] == [
+    assert [(trial.run, trial.meta.trial, trial.meta.composite_score) for trial in board.trials] == [
         ("2", 1, 0.5),
         ("1", 2, 1.0),
     ]
@@ -184,7 +184,7 @@ def test_only_evidence_excludes_a_trial_and_the_report_says_of_whom() -> None:
     flags: list[list[dict[str, str]]] = [[], [NOTE], [OLD], [EVIDENCE], [NOTE, EVIDENCE]]
     records = [meta("a", "t", number, flags=each) for number, each in enumerate(flags, 1)]
     board = make_leaderboard(results_of(*records, meta("b", "t", flags=[EVIDENCE])), ["task=none", "flagged"])
-    assert [each.meta.trial for each in board.trials] == [1, 2, 3]
+    assert [trial.meta.trial for trial in board.trials] == [1, 2, 3]
     assert board.exclusions[-1].dropped_by_agent == {"a": 2, "b": 1}
     (row,) = board.agents
     assert (row.flags, row.flag_notes) == (0, 2)
@@ -238,7 +238,7 @@ def test_coverage_adds_up(records: list[dict[str, Any]], missing: int) -> None:
     for rows in (board.agents, board.tasks, board.suites):
         for name in ("planned", "finished", "valid", "validity_unknown", "scored"):
             assert sum(getattr(row.trials, name) for row in rows) == getattr(board.coverage, name)
-        assert sum(row.flags + row.flag_notes for row in rows) == sum(len(each["flags"]) for each in records)
+        assert sum(row.flags + row.flag_notes for row in rows) == sum(len(record["flags"]) for record in records)
     whole = board.coverage
     assert whole.planned == len(records) + missing
     assert whole.planned >= whole.finished >= whole.valid >= max(whole.scored, whole.validity_unknown)
@@ -249,15 +249,15 @@ def test_coverage_adds_up(records: list[dict[str, Any]], missing: int) -> None:
 def test_exclusions_count_exactly_what_is_dropped(records: list[dict[str, Any]], rules: list[str]) -> None:
     results = results_of(*records)
     board = make_leaderboard(results, rules)
-    assert [each.rule for each in board.exclusions] == list(dict.fromkeys(rules))
-    assert sum(each.dropped for each in board.exclusions) == len(records) - len(board.trials)
-    assert all(each.dropped <= each.matched for each in board.exclusions)
+    assert [exclusion.rule for exclusion in board.exclusions] == list(dict.fromkeys(rules))
+    assert sum(exclusion.dropped for exclusion in board.exclusions) == len(records) - len(board.trials)
+    assert all(exclusion.dropped <= exclusion.matched for exclusion in board.exclusions)
 
 
 @given(RECORDS)
 def test_no_figure_is_outside_what_it_is_made_of(records: list[dict[str, Any]]) -> None:
     for row in make_leaderboard(results_of(*records)).agents:
-        mine = [each for each in records if each["orchestrator"] == row.agent and each["valid"] is not False]
+        mine = [record for record in records if record["orchestrator"] == row.agent and record["valid"] is not False]
         scores = [each["composite_score"] for each in mine if each["composite_score"] is not None]
         costs = [each["total_cost_usd"] for each in mine if each["total_cost_usd"] is not None]
         assert (row.score.mean is None) == (not scores)

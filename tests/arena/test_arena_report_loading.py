@@ -23,7 +23,7 @@ def results(tmp_path: Path) -> Path:
 
 
 def names(found: ArenaResults) -> list[str]:
-    return [f"{each.meta.orchestrator}/{each.meta.task}/{each.meta.trial}" for each in found.trials]
+    return [f"{trial.meta.orchestrator}/{trial.meta.task}/{trial.meta.trial}" for trial in found.trials]
 
 
 @pytest.mark.parametrize("where", ["latest", ".", "runs", "latest/trials", "runs/2026-01-02T03-00-00Z-0000aaaa"])
@@ -55,7 +55,7 @@ def test_a_tree_of_the_original(tmp_path: Path) -> None:
     run = write_run(tmp_path / "results" / "runs" / "20250101-120000", records)
     (run / "trials" / "claude" / "bench-time-tracker" / "trial-1" / "workspace").mkdir()
     found = load_runs([tmp_path / "results"])
-    assert [each.meta.composite_score for each in found.trials] == [0.825, 0.825]
+    assert [trial.meta.composite_score for trial in found.trials] == [0.825, 0.825]
     assert not found.planned_known
     board = make_leaderboard(found)
     (row,) = board.agents

@@ -71,9 +71,9 @@ def problems_in(arenas: ArenaBench, text: str | dict[str, Any]) -> list[str]:
 
 def test_the_originals_file_loads_unchanged(arenas: ArenaBench) -> None:
     spec = load_arena_file(arenas.write(SEED + TASKS)).spec
-    assert [each.name for each in spec.orchestrators] == ["null", "claude-code", "aider"]
-    assert [each.key for each in spec.tasks] == ["bench-time-tracker", "bench-collab-server"]
-    assert [each.suite for each in spec.tasks] == ["greenfield", "features"]
+    assert [orchestrator.name for orchestrator in spec.orchestrators] == ["null", "claude-code", "aider"]
+    assert [task.key for task in spec.tasks] == ["bench-time-tracker", "bench-collab-server"]
+    assert [task.suite for task in spec.tasks] == ["greenfield", "features"]
     assert spec.gateway is not None
     assert (spec.gateway.type, spec.gateway.budget_per_trial_usd) == ("litellm", 5.0)
 

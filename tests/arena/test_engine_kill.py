@@ -96,7 +96,7 @@ def test_a_run_in_containers_that_is_killed_leaves_none(tmp_path: Path, engine: 
     assert_as_undisturbed(run, 1, 1, 4)
     assert_nothing_was_repeated(run)
     labels = [each["Labels"] for each in engine.get("/containers/json", all="1")]
-    assert [each for each in labels if each.get("youbencha.run", "").startswith(run.name)] == []
+    assert [label for label in labels if label.get("youbencha.run", "").startswith(run.name)] == []
 
 
 async def test_what_a_killed_attempt_cost_is_known(tmp_path: Path) -> None:

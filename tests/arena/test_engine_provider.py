@@ -74,8 +74,11 @@ async def test_every_attempt_is_kept_with_its_cost(tmp_path: Path, claude_cli: I
         None,
         "not_measured",
     )
-    assert [(each.number, each.outcome) for each in meta.attempts] == [(1, "provider_error"), (2, "provider_error")]
-    costs = [each.cost_usd or 0 for each in meta.attempts]
+    assert [(attempt.number, attempt.outcome) for attempt in meta.attempts] == [
+        (1, "provider_error"),
+        (2, "provider_error"),
+    ]
+    costs = [attempt.cost_usd or 0 for attempt in meta.attempts]
     assert min(costs) > 0
     assert meta.all_attempts_cost_usd == pytest.approx(sum(costs))
     assert display.spent_usd == pytest.approx(summary.spent_usd)
@@ -109,5 +112,5 @@ async def test_lost_output_is_not_the_agents(tmp_path: Path) -> None:
     run = bench.new_run(matrix)
     await run_matrix(matrix, host, run, MatrixOptions(retries=RetrySpec(attempts=2, backoff_s=0.01)))
     (meta,) = metas(run).values()
-    assert [(each.number, each.outcome) for each in meta.attempts] == [(1, "infra_error"), (2, "solved")]
+    assert [(attempt.number, attempt.outcome) for attempt in meta.attempts] == [(1, "infra_error"), (2, "solved")]
     assert "in the middle of a line" in (meta.attempts[0].reason or "")

@@ -222,7 +222,7 @@ async def test_a_cancelled_run_saves_what_there_is_and_is_continued(bench: Engin
     (bench.root / "go").touch()
     summary = await run_matrix(matrix, host, run, MatrixOptions(parallel=1))
     assert summary.complete
-    outcomes = [[each.outcome for each in meta.attempts] for meta in metas(run).values()]
+    outcomes = [[attempt.outcome for attempt in meta.attempts] for meta in metas(run).values()]
     assert sorted(outcomes) == [["interrupted", "solved"], ["solved"]]
     interrupted = run.path / "trials/agent-1/task-1/trial-1/attempts/1/artifacts/git-diff.patch"
     assert "+part" in interrupted.read_text()

@@ -103,7 +103,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> ArenaResults:
 @pytest.mark.full
 def test_41_of_42_published_rows(loaded: ArenaResults) -> None:
     """They leave out what cost nothing. One of them is of trials that all cost nothing: its rule was another one."""
-    tasks = {each.meta.task for each in loaded.trials}
+    tasks = {trial.meta.task for trial in loaded.trials}
     everything, standard, hard = (
         {row.agent: row for row in make_leaderboard(loaded, ["cost=0", *rules], over_runs=True).agents}
         for rules in ([], [f"task={task}" for task in HARD], [f"task={task}" for task in tasks - HARD])
@@ -125,7 +125,7 @@ def test_41_of_42_published_rows(loaded: ArenaResults) -> None:
 @pytest.mark.full
 def test_778_costs_were_not_measured_and_no_result_is_lost(loaded: ArenaResults) -> None:
     assert len(loaded.trials) == 2930
-    assert sum(each.meta.total_cost_usd is None for each in loaded.trials) == 778
+    assert sum(trial.meta.total_cost_usd is None for trial in loaded.trials) == 778
     board = make_leaderboard(loaded, over_runs=True)
     assert (board.coverage.finished, board.coverage.scored) == (2930, 2930)
     assert all(row.cost_per_trial_usd != 0 for row in board.agents)

@@ -266,7 +266,7 @@ async def test_a_killed_attempt_has_its_reason_and_its_cost(cluster: RayBench, t
         project.more_env = {**cluster.token, "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}
         process = project.start(*options)
         await appear(tmp_path / "asked")
-        (worker,) = (each for each in cluster.processes() if each.name() == "ray::run_on_node")
+        (worker,) = (process for process in cluster.processes() if process.name() == "ray::run_on_node")
         match killed:
             case "driver":
                 process.kill()

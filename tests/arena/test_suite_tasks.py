@@ -94,7 +94,7 @@ def test_the_arena_has_every_task_and_every_kind(tmp_path: Path) -> None:
     assert [task.name for task in spec.tasks] == [title_of(task.key) for task in spec.tasks]
     scripted = ArenaSpec.model_validate(scripted_arena(tmp_path, aider=True, sandbox={"type": "local"}))
     assert [task.key for task in scripted.tasks] == [task.key for task in spec.tasks]
-    assert {each.model for each in scripted.orchestrators} == {
+    assert {orchestrator.model for orchestrator in scripted.orchestrators} == {
         *CLAUDE_CODE,
         *(f"openai/{name}" for name in AIDER),
         None,

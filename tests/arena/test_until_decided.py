@@ -34,7 +34,7 @@ def simulate(matrix: Matrix, *, seed: int = 0, parallel: int = 8) -> Simulation:
 
 def test_what_differs_is_decided_and_gets_no_more_trials(matrix: Matrix) -> None:
     simulation = simulate(matrix)
-    found = {each.first: each for each in simulation.schedule.comparisons}
+    found = {comparison.first: comparison for comparison in simulation.schedule.comparisons}
     assert (found["good"].verdict, found["bad"].verdict) == ("better", "worse")
     assert found["same"].verdict in ("undecided", "equivalent")
     trials = {name: sum(key.orchestrator == name for key in simulation.finished) for name in RATES}
@@ -168,7 +168,7 @@ def test_if_no_trial_is_valid_it_ends_undecided(tmp_path: Path) -> None:
 def test_a_comparison_whose_trials_cannot_run_does_not_hold_up_the_others(matrix: Matrix) -> None:
     schedule = UntilDecidedSchedule(matrix)
     Simulation(schedule, chance(RATES), parallel=3, skipped="bad").run()
-    found = {each.first: each for each in schedule.comparisons}
+    found = {comparison.first: comparison for comparison in schedule.comparisons}
     assert found["good"].verdict == "better"
     assert (found["bad"].verdict, found["bad"].rounds) == ("undecided", 0)
     assert schedule.remaining == 8, "they can be run later"

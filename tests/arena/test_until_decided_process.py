@@ -235,7 +235,7 @@ async def test_what_cannot_go_on_does_not_hold_up_the_others(tmp_path: Path, mod
     matrix = Matrix(cells=cells, trials=1, baselines=dict.fromkeys(("poor", "wrong", "good"), "base"))
     planned = plan_comparisons(matrix, margin=0.05)
     summary = await run_matrix(planned, host, bench.new_run(planned), MatrixOptions(parallel=4))
-    assert [(each.first, each.verdict) for each in summary.comparisons] == [
+    assert [(comparison.first, comparison.verdict) for comparison in summary.comparisons] == [
         ("poor", "undecided"),
         ("wrong", "undecided"),
         ("good", "better"),

@@ -39,7 +39,7 @@ def said(key: str, output: int, model: str = "claude-x", stop: str | None = "end
 def record(config: Path, *records: object, name: str = ID) -> None:
     place = config / "projects" / "-some-where"
     place.mkdir(parents=True, exist_ok=True)
-    lines = [each if isinstance(each, str) else json.dumps(each) for each in records]
+    lines = [record if isinstance(record, str) else json.dumps(record) for record in records]
     (place / f"{name}.jsonl").write_text("\n".join(lines))
 
 

@@ -58,7 +58,7 @@ def test_the_test_case_passes_our_own_loader_with_every_check(tmp_path: Path) ->
     assert yb("init", cwd=tmp_path).returncode == 0
     loaded = load_test_case(tmp_path / "testcase.yaml", check=check_parts)
     assert loaded.case.agent.type == "claude-code"
-    assert [each.name for each in loaded.evaluators] == ["git-diff", "agentic-judge"]
+    assert [evaluator.name for evaluator in loaded.evaluators] == ["git-diff", "agentic-judge"]
     assert loaded.unknown_variables == ()
 
 
@@ -73,7 +73,7 @@ def test_commented_out_options_are_valid(tmp_path: Path) -> None:
     taken = [line.replace("# ", "", 1) if line.startswith((*options, *inner)) else line for line in lines[start:]]
     path.write_text("\n".join(taken) + "\n")
     loaded = load_test_case(path, check=check_parts)
-    names = [each.name for each in loaded.evaluators]
+    names = [evaluator.name for evaluator in loaded.evaluators]
     assert names == ["git-diff", "agentic-judge", "command", "expected-diff"]
     case = loaded.case
     assert (case.branch, case.expected, len(case.pre_execution), len(case.post_evaluation)) == (

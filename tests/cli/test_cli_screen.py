@@ -80,8 +80,8 @@ def piped(arguments: list[str], here: Path) -> str:
 
 
 def lines_with(text: str, words: list[str]) -> None:
-    for each in words:
-        assert any(each in line for line in text.splitlines()), (each, text)
+    for word in words:
+        assert any(word in line for line in text.splitlines()), (word, text)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

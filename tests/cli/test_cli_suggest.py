@@ -97,7 +97,7 @@ def test_limits_are_derived_from_the_measured_change(folder: Folder, tmp_path: P
 def test_the_projects_own_tests_are_found(folder: Folder, tmp_path: Path) -> None:
     folder.work()
     assert suggest(folder, *answers(), cwd=tmp_path).returncode == 0
-    command = next(each for each in saved(tmp_path).evaluators if each.name == "command")
+    command = next(evaluator for evaluator in saved(tmp_path).evaluators if evaluator.name == "command")
     assert command.config == {"command": "python3 -m unittest -q"}
 
 
@@ -129,7 +129,12 @@ def test_work_that_is_committed_on_a_branch_becomes_the_reference(folder: Folder
     case = saved(tmp_path)
     assert (case.expected_source, case.expected) == ("branch", "agent")
     assert case.commit == folder.git("rev-parse", "main")
-    assert [each.name for each in case.evaluators] == ["git-diff", "expected-diff", "command", "agentic-judge"]
+    assert [evaluator.name for evaluator in case.evaluators] == [
+        "git-diff",
+        "expected-diff",
+        "command",
+        "agentic-judge",
+    ]
 
 
 def test_a_published_baseline_uses_the_remote_url_without_its_password(folder: Folder, tmp_path: Path) -> None:
@@ -315,7 +320,7 @@ class TestWithClaudeCode:
         _, requests = await suggested(claude, folder, script(uses("Bash", command="ls > seen.txt; ls"), says(GOOD)))
         case = saved(claude.home)
         assert case.name == "discount-is-a-percentage"
-        assert [each.name for each in case.evaluators] == ["agentic-judge-discount"]
+        assert [evaluator.name for evaluator in case.evaluators] == ["agentic-judge-discount"]
         assert "# the heart of it" in (claude.home / "testcase.yaml").read_text()
         assert (claude.home / case.repo).resolve() == folder.top.resolve()
         assert case.agent.type == "claude-code"

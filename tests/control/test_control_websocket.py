@@ -185,7 +185,7 @@ async def test_a_session_over_a_unix_socket(tmp_path: Path) -> None:
             async with asyncio.timeout(PATIENCE_S):
                 await line.stop.wait()
         output = b"".join(source.read() for source in line.sources)
-    assert [json.loads(each) for each in output.splitlines()] == [WELCOME, RESULT]
+    assert [json.loads(splitline) for splitline in output.splitlines()] == [WELCOME, RESULT]
     assert driver.ended is not None
     assert driver.ended.ok
 

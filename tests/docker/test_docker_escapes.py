@@ -91,7 +91,7 @@ def _greet(server: socket.socket) -> None:
 
 
 def addresses_of_host() -> list[str]:
-    found = [each.address for addresses in psutil.net_if_addrs().values() for each in addresses]
+    found = [address.address for addresses in psutil.net_if_addrs().values() for address in addresses]
     return [address for address in found if address.count(".") == 3]
 
 

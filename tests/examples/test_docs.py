@@ -227,9 +227,9 @@ def test_every_key_of_ralph_is_documented() -> None:
 def test_every_option_of_git_diff_is_documented() -> None:
     said = words(section("evaluators", "git-diff"))
     old = {"base_commit", "include_entropy"}
-    limits = {each for each in GitDiffConfig.model_fields if each.startswith(("min_", "max_"))}
+    limits = {field for field in GitDiffConfig.model_fields if field.startswith(("min_", "max_"))}
     assert set(GitDiffConfig.model_fields) - limits - old - said == set()
-    assert {each.partition("_")[2] for each in limits} <= said
+    assert {limit.partition("_")[2] for limit in limits} <= said
 
 
 def test_exactly_the_existing_settings_are_documented() -> None:
@@ -260,7 +260,9 @@ def options_of(name: str) -> set[str]:
         app.command(name)(found)
     command: Any = typer.main.get_command(app)
     commands = [command, *getattr(command, "commands", {}).values()]
-    return {option for each in commands for param in each.params for option in (*param.opts, *param.secondary_opts)}
+    return {
+        option for command in commands for param in command.params for option in (*param.opts, *param.secondary_opts)
+    }
 
 
 def options_in(text: str) -> set[str]:
@@ -350,9 +352,9 @@ def texts_in(source: str) -> Iterator[tuple[str, bool]]:
     given: list[ast.expr] = []
     for node in nodes:
         if isinstance(node, ast.Call):
-            given += [each.value for each in node.keywords if each.arg in ("hint", "fix")]
+            given += [keyword.value for keyword in node.keywords if keyword.arg in ("hint", "fix")]
             given += node.args[2:3] if names_in(node.func).endswith("problem") else []
-        elif isinstance(node, ast.Assign) and any("hint" in names_in(each) for each in node.targets):
+        elif isinstance(node, ast.Assign) and any("hint" in names_in(target) for target in node.targets):
             given.append(node.value)
     hints = {id(part) for each in given for part in ast.walk(each)}
     inner = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}

@@ -130,7 +130,7 @@ print("LOOP_COMPLETE")
     done = yb("loop", "run", "--json", *arguments, cwd=again, XDG_CACHE_HOME=str(examples.parent / ".cache"))
     assert done.returncode == 0, done.stderr + done.stdout
     events = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [each["status"] for each in events if each["type"] == "evaluator_finished"] == ["failed", "passed"]
+    assert [event["status"] for event in events if event["type"] == "evaluator_finished"] == ["failed", "passed"]
 
 
 def test_the_loop_is_planned_with_every_check(examples: Path) -> None:
@@ -204,7 +204,7 @@ def test_results_keep_the_names_and_types_of_the_original(name: str, examples: P
             assert {key: type(record[key]) for key in present} == present, path
     errors = [each["error"] for each in bundle["evaluators"] if "error" in each]
     assert len(errors) == (name == "broken")
-    assert all(isinstance(each["message"], str) and each.get("stack_trace", "") is not None for each in errors)
+    assert all(isinstance(error["message"], str) and error.get("stack_trace", "") is not None for error in errors)
 
 
 def test_a_directory_is_judged_without_an_agent(examples: Path) -> None:
@@ -233,11 +233,11 @@ def test_files_of_the_original_load(path: Path) -> None:
 def test_files_of_the_original_keep_their_meaning() -> None:
     basic = loads(ORIGINAL / "basic.yaml")
     assert basic.case.repo == "https://github.com/octocat/Hello-World.git"
-    assert [each.name for each in basic.evaluators] == ["git-diff", "agentic-judge"]
+    assert [evaluator.name for evaluator in basic.evaluators] == ["git-diff", "agentic-judge"]
     assert basic.name == "basic"
     hooks = loads(ORIGINAL / "hooks.yaml", {"SLACK_WEBHOOK_URL": "https://example.com/hook"}).case
     assert hooks.pre_execution[0].config.args[1] == 'echo "API_URL=${API_URL}" > ${WORKSPACE_DIR}/.env'
     assert hooks.post_evaluation[1].config.url == "https://example.com/hook"
     assert len(loads(ORIGINAL / "post-evaluators.yaml").case.post_evaluation) == 1
     shared = loads(ORIGINAL / "expected-branch.yaml")
-    assert [each.name for each in shared.evaluators][2:] == ["git-diff", "agentic-judge-quality"]
+    assert [evaluator.name for evaluator in shared.evaluators][2:] == ["git-diff", "agentic-judge-quality"]

@@ -86,7 +86,7 @@ every_answer = pytest.mark.parametrize(
 
 
 def answer(wire: WireName, stream: bool = True) -> Answer:
-    (found,) = (each for each in answers() if each.wire == wire and each.is_stream == stream)
+    (found,) = (answer for answer in answers() if answer.wire == wire and answer.is_stream == stream)
     return found
 
 

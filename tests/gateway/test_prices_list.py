@@ -32,7 +32,7 @@ TODAY = datetime.now(UTC).date()
 def providers() -> dict[str, ListedProvider]:
     from genai_prices.data_snapshot import get_snapshot
 
-    return {each.id: each for each in get_snapshot().providers if each.id in LISTS}
+    return {provider.id: provider for provider in get_snapshot().providers if provider.id in LISTS}
 
 
 def written_in(clause: Any, *kinds: str) -> Iterator[str]:
@@ -148,7 +148,7 @@ def thresholds() -> Sequence[int]:
 
 
 def price_sets(model: ModelInfo) -> list[ModelPrice]:
-    return [each.prices for each in model.prices] if isinstance(model.prices, list) else [model.prices]
+    return [price.prices for price in model.prices] if isinstance(model.prices, list) else [model.prices]
 
 
 days = st.deferred(lambda: st.sampled_from(start_dates())).flatmap(

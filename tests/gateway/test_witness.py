@@ -188,8 +188,8 @@ def test_side_requests_without_tools_say_nothing(calls: list[Call], blamed: bool
 )
 def test_a_configured_model_that_cannot_be_used(calls: list[Call], unusable: bool) -> None:
     witness = Witness(OWN)
-    for each in calls:
-        witness.ended(each)
+    for call in calls:
+        witness.ended(call)
     assert bool(witness.unusable_model()) is unusable
 
 

@@ -117,7 +117,7 @@ def as_json(value: object) -> Answer:
 
 
 def as_stream(events: Sequence[Mapping[str, Any] | str], **more: Any) -> Answer:
-    return Answer([_event(each) for each in events], kind=SSE, **more)
+    return Answer([_event(event) for event in events], kind=SSE, **more)
 
 
 def _event(event: Mapping[str, Any] | str) -> bytes:
@@ -167,7 +167,7 @@ def _anthropic(model: str, text: str) -> dict[str, Any]:
 def _anthropic_events(model: str, pieces: Sequence[str]) -> Events:
     whole = _anthropic(model, "")
     begun = {**whole, "content": [], "stop_reason": None, "usage": {**whole["usage"], "output_tokens": 1}}
-    deltas = [{"type": "text_delta", "text": each} for each in pieces]
+    deltas = [{"type": "text_delta", "text": piece} for piece in pieces]
     return [
         {"type": "message_start", "message": begun},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
@@ -199,7 +199,7 @@ def _chat_events(model: str, pieces: Sequence[str]) -> Events:
     def chunk(delta: Mapping[str, Any], finish: str | None = None) -> dict[str, Any]:
         return {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
-    said = [chunk({"content": each}) for each in pieces]
+    said = [chunk({"content": piece}) for piece in pieces]
     usage = {**head, "choices": [], "usage": _CHAT_USAGE}
     return [chunk({"role": "assistant", "content": ""}), *said, chunk({}, "stop"), usage, "[DONE]"]
 

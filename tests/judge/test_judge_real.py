@@ -57,8 +57,8 @@ async def test_the_judge_reads_its_copy_and_gives_a_verdict(bench: JudgeBench, c
     assert result.usage is not None
     assert result.usage.input_tokens
     assert result.metrics["judge"]["version"] == claude.cli.version
-    assert [each.type for each in result.artifacts] == ["verdict", "prompt", "log", "transcript", "terminal"]
-    assert all((bench.artifacts_root / each.path).is_file() for each in result.artifacts)
+    assert [artifact.type for artifact in result.artifacts] == ["verdict", "prompt", "log", "transcript", "terminal"]
+    assert all((bench.artifacts_root / artifact.path).is_file() for artifact in result.artifacts)
 
 
 @versions(NEWEST)
@@ -174,9 +174,9 @@ async def test_the_verdict_counts_however_much_the_judge_says_before_it(bench: J
         result = await judged(bench, claude, model)
     assert result.status == "passed", result
     (log,) = (
-        YouBenchaLog.model_validate_json((bench.artifacts_root / each.path).read_bytes())
-        for each in result.artifacts
-        if each.type == "log"
+        YouBenchaLog.model_validate_json((bench.artifacts_root / artifact.path).read_bytes())
+        for artifact in result.artifacts
+        if artifact.type == "log"
     )
     said = [message.content for message in log.messages if message.role != "user"]
     assert (said[0][0], said[-1]) == ("0", GOOD)

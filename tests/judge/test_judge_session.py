@@ -42,7 +42,7 @@ async def test_a_complete_verdict(bench: JudgeBench) -> None:
         ("no_errors", True, 0.7, 0.9, "saw no_errors"),
     ]
     assert result.usage == Usage(input_tokens=10, output_tokens=2, total_tokens=12, cost_usd=0.01)
-    paths = [each.path for each in result.artifacts]
+    paths = [artifact.path for artifact in result.artifacts]
     place = "evaluators/agentic-judge-docs/"
     files = ("verdict.json", "vote-1/prompt.md", "vote-1/youbencha-log.json", "vote-1/transcript.jsonl")
     assert paths == [place + name for name in files]
@@ -63,7 +63,7 @@ async def test_the_scores_win_over_a_passed_status(bench: JudgeBench) -> None:
     result = await bench.judge(Judge([said]))
     assert result.status == "failed"
     assert result.metrics["judge_status"] == "passed"
-    assert [each.passed for each in result.assertions] == [False, True]
+    assert [assertion.passed for assertion in result.assertions] == [False, True]
 
 
 async def test_the_scores_win_over_a_failed_status(bench: JudgeBench) -> None:
@@ -102,7 +102,7 @@ async def test_votes_and_their_spread(bench: JudgeBench) -> None:
     assert result.usage is not None
     assert result.usage.input_tokens == 30
     assert len({context.workspace_dir for context in judge.seen}) == 3, "each has a copy of its own"
-    assert sum(each.path.endswith("youbencha-log.json") for each in result.artifacts) == 3
+    assert sum(artifact.path.endswith("youbencha-log.json") for artifact in result.artifacts) == 3
 
 
 @pytest.mark.parametrize(("at_once", "most"), [(1, 1), (2, 2), (9, 5)])

@@ -230,7 +230,7 @@ def test_every_example_of_the_original_loads(tmp_path: Path) -> None:
         try:
             load_loop_file(file)
         except ConfigError as error:
-            missing = [str(each) for each in error.problems if "is not supported yet" not in each.message]
+            missing = [str(problem) for problem in error.problems if "is not supported yet" not in problem.message]
             if missing:
                 refused[name] = missing
     assert count > 100

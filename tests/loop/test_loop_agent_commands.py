@@ -137,7 +137,7 @@ def test_help(place: Place, arguments: tuple[str, ...]) -> None:
 def test_a_payload_may_begin_with_a_dash(place: Place) -> None:
     ok(place, "emit", "a", "- first\n- second")
     ok(place, "emit", "b", "--", "--text")
-    assert [each.payload for each in place.events.read_new().events] == ["- first\n- second", "--text"]
+    assert [event.payload for event in place.events.read_new().events] == ["- first\n- second", "--text"]
 
 
 def test_what_presets_only_mention_does_not_fail(place: Place) -> None:

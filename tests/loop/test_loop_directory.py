@@ -132,7 +132,7 @@ def test_a_last_line_that_was_cut_off_is_dropped_when_the_loop_goes_on(directory
     assert len(again.load().records) == 2
     again.append(record(3))
     assert len(file.read_bytes().splitlines()) == 3
-    assert [each.iteration for each in LoopDirectory.newest(directory.tree).load().records] == [1, 2, 3]
+    assert [record.iteration for record in LoopDirectory.newest(directory.tree).load().records] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("damage", ["removed", "emptied", "grown", "a directory"])
@@ -148,7 +148,7 @@ def test_what_an_agent_does_to_the_journal_is_undone(directory: LoopDirectory, d
         if damage == "a directory":
             file.mkdir()
     directory.append(record(3))
-    assert [each.iteration for each in LoopDirectory.newest(directory.tree).load().records] == [1, 2, 3]
+    assert [record.iteration for record in LoopDirectory.newest(directory.tree).load().records] == [1, 2, 3]
 
 
 def test_the_state_is_replaced_not_written_into(directory: LoopDirectory) -> None:

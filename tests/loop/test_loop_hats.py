@@ -63,7 +63,7 @@ def test_every_hat_that_an_event_triggers_gets_it_one_after_the_other() -> None:
     first = next_turn(team, [event("shared.event", "x")], {})
     second = next_turn(team, first.remaining, first.activations)
     assert [first.hat, second.hat] == ["a", "b"]
-    assert [each.payload for each in second.events] == ["x"]
+    assert [event.payload for event in second.events] == ["x"]
     assert second.remaining == ()
 
 
@@ -75,7 +75,7 @@ def test_a_global_trigger_is_for_what_no_other_hat_receives() -> None:
 
 def test_an_event_without_receiver_goes_along_with_the_next_hat() -> None:
     turn = next_turn(spec(TEAM), [event("note"), event("build.task"), event("build.done")], {})
-    assert (turn.hat, [each.topic for each in turn.events]) == ("builder", ["note", "build.task"])
+    assert (turn.hat, [event.topic for event in turn.events]) == ("builder", ["note", "build.task"])
     assert [each.topic for each in turn.remaining] == ["build.done"]
 
 
@@ -97,7 +97,7 @@ def test_without_hats_there_are_no_events_at_the_start() -> None:
 def test_the_first_event(options: dict[str, Any], resumed: bool, topic: str, hat: str) -> None:
     team = spec(TEAM, **options)
     turn = next_turn(team, first_events(team, resumed=resumed), {})
-    assert (turn.hat, [each.topic for each in turn.events]) == (hat, [topic])
+    assert (turn.hat, [event.topic for event in turn.events]) == (hat, [topic])
 
 
 def test_a_default_is_published_if_nothing_else_was() -> None:
@@ -182,9 +182,9 @@ def test_turns_give_each_event_to_each_of_its_receivers_once_and_end(
     for _ in range(60):
         turn = next_turn(team, left, counts)
         assert turn == next_turn(team, left, counts), "the same input has the same result"
-        assert all(each.hat in (turn.hat, None) for each in turn.events)
+        assert all(event.hat in (turn.hat, None) for event in turn.events)
         assert all(each.hat in team.hats and each.hat != turn.hat for each in turn.remaining)
-        given_to += [(turn.hat, each) for each in turn.events]
+        given_to += [(turn.hat, event) for event in turn.events]
         left, counts = turn.remaining, dict(turn.activations)
         if not left:
             break

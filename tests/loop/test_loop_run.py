@@ -423,7 +423,7 @@ async def test_many_iterations_leave_nothing_open(loops: LoopBench) -> None:
         tracemalloc.stop()
     assert len(list(Path("/proc/self/fd").iterdir())) <= fds
     assert len(children_of(os.getpid())) <= len(children)
-    assert sum(each.size for each in ours.statistics("filename")) < 200_000
+    assert sum(statistic.size for statistic in ours.statistics("filename")) < 200_000
 
 
 def children_of(pid: int) -> list[str]:

@@ -135,7 +135,7 @@ async def test_an_agent_that_prints_without_end(look_alike: LookAlike) -> None:
 
 
 def descendants() -> list[psutil.Process]:
-    return [each for each in psutil.Process().children(recursive=True) if each.status() != psutil.STATUS_ZOMBIE]
+    return [child for child in psutil.Process().children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
 
 
 class Growth(list[Event]):
@@ -244,5 +244,5 @@ else:
     (ended,) = done.of(LoopEnded)
     assert (ended.iterations, ended.cost_usd, ended.partial, ended.own_figures) == (2, 0.25, True, True)
     totals = json.loads((done.directory.path / "summary.json").read_text())["by_agent"]
-    assert [(each["agent"], each["cost_usd"]) for each in totals] == [("claude claude-x", 0.25)]
+    assert [(total["agent"], total["cost_usd"]) for total in totals] == [("claude claude-x", 0.25)]
     assert "$0.2500 (own)" in (done.directory.path / "summary.md").read_text()

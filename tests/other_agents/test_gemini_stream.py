@@ -177,7 +177,7 @@ async def test_a_notice_is_a_warning_in_the_log(tmp_path: Path) -> None:
     loop = {"type": "error", "severity": "warning", "message": "Loop detected, stopping execution"}
     cli = printing_cli(tmp_path, "0.61.0", [INIT, piece("I stop."), loop, loop, DONE])
     _, log = await run_printing(GeminiCliAdapter(env={"PATH": "/usr/bin:/bin"}), tmp_path, cli)
-    assert [(each.code, each.message) for each in log.warnings] == [("GEMINI_NOTICE", loop["message"])]
+    assert [(warning.code, warning.message) for warning in log.warnings] == [("GEMINI_NOTICE", loop["message"])]
 
 
 @pytest.mark.skipif(ON_WINDOWS, reason="a shell script")

@@ -101,7 +101,7 @@ def test_short_and_long_times(tmp_path: Path, first: float, second: float, row: 
 
 def compare_written(results: Path, *records: dict[str, Any]) -> ComparisonReport:
     write(results, *records)
-    return compare(results, *dict.fromkeys(each["orchestrator"] for each in records))
+    return compare(results, *dict.fromkeys(record["orchestrator"] for record in records))
 
 
 def test_passes_of_k_trials_and_flaky_tasks(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_only_tasks_of_both_are_compared(tmp_path: Path) -> None:
     first = trials("first", 4, 4, tasks=("a", "b", "c"))
     second = trials("second", 0, 4, tasks=("b", "c", "d", "e"))
     pair = only(compare_written(tmp_path, *first, *second))
-    assert sorted(each.task for each in pair.tasks) == ["b", "c"]
+    assert sorted(task.task for task in pair.tasks) == ["b", "c"]
     assert (pair.only_first, pair.only_second) == (("a",), ("d", "e"))
     assert pair.first.figures.trials.finished == 8
     assert pair.first.coverage.finished == 12
@@ -149,7 +149,7 @@ def test_the_largest_difference_comes_first_with_the_files_of_both(tmp_path: Pat
     log.parent.mkdir(parents=True)
     log.write_text("{}")
     pair = only(compare(tmp_path, "a", "b"))
-    assert [(each.task, each.difference) for each in pair.tasks] == [("y", 0.75), ("x", 0)]
+    assert [(task.task, task.difference) for task in pair.tasks] == [("y", 0.75), ("x", 0)]
     trial = pair.tasks[0].first.trials[0]
     assert (trial.diff, trial.log) == (log.parents[3] / "diff.patch", log)
     assert pair.tasks[0].second.trials[0].log is None
@@ -168,9 +168,9 @@ def test_the_largest_difference_comes_first_with_the_files_of_both(tmp_path: Pat
     ],
 )
 def test_trials_under_other_conditions_are_not_comparable(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
-    second = [each | {"identity": identity("second", **changes)} for each in trials("second", 1, 2)]
+    second = [trial | {"identity": identity("second", **changes)} for trial in trials("second", 1, 2)]
     warnings = only(compare_written(tmp_path, *trials("first", 2, 2), *second)).warnings
-    assert [each for each in warnings if words and words in each] == list(warnings)
+    assert [warning for warning in warnings if words and words in warning] == list(warnings)
     assert bool(warnings) == bool(words)
 
 
@@ -203,12 +203,12 @@ def test_without_the_second_it_is_the_recorded_baseline(tmp_path: Path) -> None:
     write(tmp_path, *records, baselines={"cc+tdd": "cc", "cc+skill": "cc"})
     assert only(compare(tmp_path, "cc+tdd")).second.orchestrator == "cc"
     report = compare(tmp_path)
-    assert [(each.first.name, each.second.name) for each in report.comparisons] == [
+    assert [(comparison.first.name, comparison.second.name) for comparison in report.comparisons] == [
         ("cc+skill", "cc"),
         ("cc+tdd", "cc"),
     ]
     assert (report.one_pair, report.confidence) == (False, pytest.approx(0.975))
-    assert [each.p_adjusted for each in report.comparisons] == [1.0, pytest.approx(2 / 2**7)]
+    assert [comparison.p_adjusted for comparison in report.comparisons] == [1.0, pytest.approx(2 / 2**7)]
 
 
 def test_results_of_the_original_keep_their_note(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_trial_that_was_taken_over_is_not_two(tmp_path: Path) -> None:
     first = trials("agent", 2, 2, started_at="2026-01-01T00:00:00Z")
     write(tmp_path, *first)
     write(tmp_path, *(each | {"reused_from": RUN} for each in first), name=LATER)
-    (warning,) = [each for each in only(compare(tmp_path, LATER, RUN)).warnings if "--reuse" in each]
+    (warning,) = [warning for warning in only(compare(tmp_path, LATER, RUN)).warnings if "--reuse" in warning]
     assert warning.startswith("16 trials counted on both sides")
 
 
@@ -265,7 +265,7 @@ def test_what_cannot_be_compared_is_said(
     tmp_path: Path, names: tuple[str, ...], code: str, message: str, hint: str
 ) -> None:
     invalid = {"valid": False, "outcome": "infra_error", "composite_score": None, "reason": "the disk is full"}
-    none = [each | invalid for each in trials("none", 1, 1)]
+    none = [trial | invalid for trial in trials("none", 1, 1)]
     other = trials("other", 1, 1, tasks=("elsewhere",))
     write(tmp_path, *trials("early", 1, 1), name="2026-01-01T03-00-00Z-0000cccc")
     write(tmp_path, *trials("good", 1, 1), *trials("bad", 0, 1), *none, *other)
@@ -365,7 +365,7 @@ def test_a_gate_after_a_run_until_decided_sees_what_partial_credit_hides(tmp_pat
         file.write_text(json.dumps(json.loads(file.read_text()) | changed))
     (gated,) = apply_gate(compare(tmp_path), Gate.WORSE).pairs
     assert (gated.decisive, gated.pair.verdict) == ((Measure.SOLVED,), "undecided")
-    (score,) = [each for each in gated.judgements if each.measure is Measure.SCORE]
+    (score,) = [judgement for judgement in gated.judgements if judgement.measure is Measure.SCORE]
     assert gated.pair.difference.on_these_tasks is not None
     assert score.unnoticed == -gated.pair.difference.on_these_tasks.low
 
@@ -397,7 +397,7 @@ def test_a_run_that_ended_undecided_has_saved_nothing(tmp_path: Path) -> None:
 
 def test_trials_that_were_taken_over_are_not_among_those_of_a_run(tmp_path: Path) -> None:
     run = until_decided(tmp_path, 2, solved=True)
-    write_run(run, [each | {"reused_from": LATER} for each in trials("cc", 0, 2)])
+    write_run(run, [trial | {"reused_from": LATER} for trial in trials("cc", 0, 2)])
     early = only(compare(tmp_path)).decided_early
     assert early is not None
     assert (early.trials, early.saved) == (16, 384)

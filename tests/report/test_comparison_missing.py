@@ -99,7 +99,7 @@ def test_an_interrupted_attempt_is_no_retry(tmp_path: Path) -> None:
 
 def test_a_trial_of_a_later_run_that_replaces_one_that_was_not_valid_is_retried(tmp_path: Path) -> None:
     write(tmp_path, *trials("sly", 2, 2), *invalid("sly", range(3, 5)), *trials("plain", 2, 4))
-    again = [each for each in trials("sly", 4, 4, completed_at="2026-01-03T03:04:05Z") if each["trial"] > 2]
+    again = [trial for trial in trials("sly", 4, 4, completed_at="2026-01-03T03:04:05Z") if trial["trial"] > 2]
     write(tmp_path, *again, name=LATER, planned=None)
     pair = only(compare(tmp_path, f"{tmp_path}:sly", f"{tmp_path}:plain"))
     assert pair.difference.bounds is not None
@@ -160,11 +160,11 @@ def test_a_tree_with_a_run_until_decided_is_judged_by_its_sequence(tmp_path: Pat
 
 def test_a_tree_with_further_trials_says_why_not(tmp_path: Path) -> None:
     until_decided(tmp_path, 2, solved=True)
-    more = [each | {"identity": identity("cc", agent_hash="another")} for each in trials("cc", 0, 2)]
+    more = [trial | {"identity": identity("cc", agent_hash="another")} for trial in trials("cc", 0, 2)]
     write(tmp_path, *more, name=LATER)
     pair = only(compare(tmp_path, f"{tmp_path}:cc+tdd", f"{tmp_path}:cc"))
     assert pair.decided_early is None
-    (warning,) = [each for each in pair.warnings if "--until-decided" in each]
+    (warning,) = [warning for warning in pair.warnings if "--until-decided" in warning]
     assert RUN in warning
     assert "trials of other runs also count" in warning
 

@@ -57,8 +57,10 @@ def test_every_picture_has_words_and_stays_in_its_frame(name: str) -> None:
     page = page_of(name)
     pictures = [found for tag, found in page.tags if tag == "svg" and "plot" in (found.get("class") or "")]
     assert pictures
-    assert all("aria-hidden" in each or each.get("role") == "img" for each in pictures)
-    assert len([tag for tag, _ in page.tags if tag == "title"]) > len([each for each in pictures if "role" in each])
+    assert all("aria-hidden" in picture or picture.get("role") == "img" for picture in pictures)
+    assert len([tag for tag, _ in page.tags if tag == "title"]) > len(
+        [picture for picture in pictures if "role" in picture]
+    )
     places = [value for _, found in page.tags for name, value in found.items() if name in ("x", "x1", "x2", "cx")]
     shares = [float(place[:-1]) for place in places if place and place.endswith("%")]
     assert shares

@@ -93,7 +93,7 @@ def test_assertions_with_results(tmp_path: Path) -> None:
     evaluators = original()["evaluators"]
     evaluators[0]["assertions"] = {"one": True, "two": {"passed": False, "actual": 0.2, "extra": 1}}
     result = loaded(tmp_path, original(evaluators=evaluators)).evaluators[0]
-    assert [(each.name, each.passed, each.actual) for each in result.assertions] == [
+    assert [(assertion.name, assertion.passed, assertion.actual) for assertion in result.assertions] == [
         ("one", True, None),
         ("two", False, 0.2),
     ]

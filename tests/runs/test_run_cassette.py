@@ -185,7 +185,7 @@ async def test_a_request_without_an_answer_is_reported_by_the_recording(
         keys = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}
         first = await runs.run(agent(claude_cli), "--record", str(tape), env=keys, timeout=6000)
     assert first.bundle.agent is not None
-    (warning,) = [each for each in first.bundle.agent.warnings if each.code == "CASSETTE_INCOMPLETE"]
+    (warning,) = [warning for warning in first.bundle.agent.warnings if warning.code == "CASSETTE_INCOMPLETE"]
     (name,) = [file.name for file in tape.glob("exchanges/*.json") if '"lost"' in file.read_text()]
     assert "a replay may fail: the agent closed the connection" in warning.message
     assert name in warning.message

@@ -197,7 +197,9 @@ async def test_an_unreachable_provider(runs: RunBench) -> None:
     assert report(done).circuit_opened
     assert done.bundle.outcome is not None
     assert (done.bundle.outcome.name, done.bundle.outcome.valid) == ("provider_error", False)
-    assert [(each.evaluator, each.status) for each in done.bundle.evaluators] == [("git-diff", "skipped")]
+    assert [(evaluator.evaluator, evaluator.status) for evaluator in done.bundle.evaluators] == [
+        ("git-diff", "skipped")
+    ]
     assert done.bundle.summary.overall_status == "failed"
 
 

@@ -48,7 +48,7 @@ def terminals_of(pid: int) -> dict[str, list[str]]:
             name = process.name()
         except (FileNotFoundError, ProcessLookupError, psutil.NoSuchProcess):
             continue  # it has ended since, as each `sleep` of the agent does
-        found[f"{process.pid} {name}"] = [each for each in files if "/pts/" in each or "tty" in each] + (
+        found[f"{process.pid} {name}"] = [file for file in files if "/pts/" in file or "tty" in file] + (
             [f"controlled by {number}"] if number != "0" else []
         )
     return found

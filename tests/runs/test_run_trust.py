@@ -57,5 +57,5 @@ async def test_a_password_equal_to_a_status_changes_no_result(runs: RunBench) ->
         assert bundle.outcome is not None
         assert (bundle.summary.overall_status, bundle.outcome.name) == ("passed", "solved")
         assert (bundle.agent.type, bundle.agent.status) == ("command", "success")
-        assert [each.evaluator for each in bundle.evaluators] == ["git-diff"]
+        assert [evaluator.evaluator for evaluator in bundle.evaluators] == ["git-diff"]
         assert bundle.execution.phases_ms.keys() == plain.bundle.execution.phases_ms.keys()

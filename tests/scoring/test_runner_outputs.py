@@ -288,9 +288,9 @@ def test_mocha_and_node_counts(passed: int, failed: int, skipped: int) -> None:
 @given(st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=5))
 def test_cargo_counts(binaries: list[tuple[int, int, int]]) -> None:
     text = "".join(
-        f"running {sum(each)} tests\n\ntest result: {'FAILED' if each[1] else 'ok'}. "
-        f"{each[0]} passed; {each[1]} failed; {each[2]} ignored; 0 measured; 3 filtered out; finished in 0.00s\n"
-        for each in binaries
+        f"running {sum(binary)} tests\n\ntest result: {'FAILED' if binary[1] else 'ok'}. "
+        f"{binary[0]} passed; {binary[1]} failed; {binary[2]} ignored; 0 measured; 3 filtered out; finished in 0.00s\n"
+        for binary in binaries
     )
     passed, failed, ignored = (sum(numbers) for numbers in zip(*binaries, strict=True))
     assert counted(text) == ("cargo", counts(passed, failed, 0, ignored))

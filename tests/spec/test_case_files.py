@@ -106,7 +106,9 @@ def test_all_problems_are_reported_together_with_those_of_checks(tmp_path: Path)
     def check(parts: CaseParts) -> list[Problem]:
         assert parts.agent is not None
         found = [parts.document.problem(("agent", "config", "bad"), "is bad", at_key=True)]
-        return found + [each.problem("is wrong", key=("config", "wrong")) for each in parts.evaluators if each.config]
+        return found + [
+            evaluator.problem("is wrong", key=("config", "wrong")) for evaluator in parts.evaluators if evaluator.config
+        ]
 
     with pytest.raises(ConfigError) as caught:
         load_test_case(file, check=check)

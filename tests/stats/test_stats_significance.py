@@ -67,7 +67,7 @@ def test_neither_order_nor_direction_matters(differences: list[float]) -> None:
     p = sign_flip_test(differences)
     assert 0 < p <= 1
     assert sign_flip_test(differences[::-1]) == p
-    assert sign_flip_test([-each for each in differences]) == p
+    assert sign_flip_test([-difference for difference in differences]) == p
 
 
 def test_holm() -> None:

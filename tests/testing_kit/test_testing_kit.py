@@ -59,7 +59,7 @@ async def is_found(directory: Path, fault: type[TinyAdapter], names: str) -> boo
         place.mkdir(parents=True)
         given = {"agent": agent, "tmp_path": place, "kit": Kit(agent, place), "situation": Situation.FAILS}
         try:
-            done = test(**{each: given[each] for each in inspect.signature(test).parameters})
+            done = test(**{parameter: given[parameter] for parameter in inspect.signature(test).parameters})
             if inspect.isawaitable(done):
                 await done
         except pytest.skip.Exception:

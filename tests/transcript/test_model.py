@@ -46,7 +46,7 @@ def entries(*events: Event) -> list[TranscriptEntry]:
 
 def test_a_loop() -> None:
     model = folded(*loop_story())
-    assert [(each.number, each.title, each.state) for each in model.sessions] == [
+    assert [(session.number, session.title, session.state) for session in model.sessions] == [
         (1, "planner", "ok"),
         (2, "builder", "error"),
         (3, "builder", "running"),
@@ -89,7 +89,7 @@ def test_texts_of_subagents_grow_apart() -> None:
         AssistantTextDelta(text="1"),
         AssistantTextDelta(text="2", parent="t"),
     ]
-    assert [(each.text, each.nested) for each in entries(*deltas)] == [("main 1", False), ("sub 2", True)]
+    assert [(entry.text, entry.nested) for entry in entries(*deltas)] == [("main 1", False), ("sub 2", True)]
 
 
 def test_a_tool_call_is_shown_from_its_start() -> None:
@@ -156,22 +156,22 @@ def test_what_is_unfinished_at_the_end_of_a_session_runs_no_longer() -> None:
 def test_a_trial_whose_result_was_taken_over_is_listed() -> None:
     model = Transcript()
     model.end("agent on task, trial 1", "solved", NOW)
-    assert [(each.title, each.state) for each in model.sessions] == [("agent on task, trial 1", "ok")]
+    assert [(session.title, session.state) for session in model.sessions] == [("agent on task, trial 1", "ok")]
 
 
 def test_notes_of_a_run_with_trials_are_in_a_session_of_their_own() -> None:
     model = Transcript()
     model.begin("a", "agent a", START)
     model.take(ProgressNote(text="no further trials are started"))
-    assert [(each.title, len(each.entries)) for each in model.sessions] == [("agent a", 0), ("run", 1)]
+    assert [(session.title, len(session.entries)) for session in model.sessions] == [("agent a", 0), ("run", 1)]
     model.close(NOW)
-    assert {each.state for each in model.sessions} == {"unknown"}
+    assert {session.state for session in model.sessions} == {"unknown"}
 
 
 def test_what_comes_before_the_first_iteration_is_in_it() -> None:
     model = folded(ProgressNote(text="pulling the image"), IterationStarted(iteration=1, backend="x", model=None))
     (session,) = model.sessions
-    assert (session.number, [each.text for each in session.entries]) == (1, ["pulling the image"])
+    assert (session.number, [entry.text for entry in session.entries]) == (1, ["pulling the image"])
 
 
 def test_usage_of_the_gateway_is_preferred() -> None:
@@ -191,13 +191,13 @@ def test_a_quota_that_is_not_used_up_is_no_entry() -> None:
     model = folded(RateLimitSeen(status="allowed", resets_at=None, utilization=0.4))
     assert (model.sessions[0].entries, model.sessions[0].quota) == ([], 0.4)
     model.take(RateLimitSeen(status="rejected", resets_at=None, kind="five_hour", utilization=1.0))
-    assert [each.text for each in model.sessions[0].entries] == ["usage limit (five hour): 100% used"]
+    assert [entry.text for entry in model.sessions[0].entries] == ["usage limit (five hour): 100% used"]
 
 
 def test_phases_evaluators_and_failed_results() -> None:
     kinds = [
-        (each.kind, each.title, each.state)
-        for each in entries(
+        (entry.kind, entry.title, entry.state)
+        for entry in entries(
             PhaseStarted(phase="evaluation"),
             EvaluatorFinished(evaluator="tests", status="failed", message="2 of 3"),
             SessionResult(subtype="error", is_error=True, text="no", turns=1, duration_ms=1),
@@ -219,7 +219,7 @@ def test_trials() -> None:
     model.take(AssistantText(text="from a"), "a")
     model.end("a", "solved", NOW)
     model.end("b", "infra_error", NOW)
-    assert [(each.title, each.entries[0].text, each.state) for each in model.sessions] == [
+    assert [(session.title, session.entries[0].text, session.state) for session in model.sessions] == [
         ("agent a", "from a", "ok"),
         ("agent b", "from b", "warning"),
     ]
@@ -258,7 +258,7 @@ def test_a_session_keeps_its_newest_entries() -> None:
 
 def test_characters_are_counted_right() -> None:
     session = folded(*islice(many_events(5_000), 5_000)).sessions[0]
-    assert session.characters == sum(each.size() for each in session.entries)
+    assert session.characters == sum(entry.size() for entry in session.entries)
 
 
 def test_ended_sessions_keep_less_and_the_oldest_nothing() -> None:
@@ -268,9 +268,9 @@ def test_ended_sessions_keep_less_and_the_oldest_nothing() -> None:
         for _ in range(30):
             model.take(AssistantText(text="x" * 100), str(number))
         model.end(str(number), "solved", NOW)
-    assert [len(each.entries) for each in model.sessions] == [1, 1, 1, 9, 9]
-    assert [each.left_out for each in model.sessions] == [29, 29, 29, 21, 21]
-    assert sum(each.characters for each in model.sessions) <= 2_100
+    assert [len(session.entries) for session in model.sessions] == [1, 1, 1, 9, 9]
+    assert [session.left_out for session in model.sessions] == [29, 29, 29, 21, 21]
+    assert sum(session.characters for session in model.sessions) <= 2_100
 
 
 def test_a_refused_claim_and_unmetered_figures() -> None:

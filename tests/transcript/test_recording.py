@@ -79,7 +79,7 @@ def read(file: Path) -> list[Event]:
 
 
 def test_every_event_is_recorded() -> None:
-    defined = {each for each in vars(events).values() if isinstance(each, type) and issubclass(each, Event)}
+    defined = {var for var in vars(events).values() if isinstance(var, type) and issubclass(var, Event)}
     assert set(TYPE_NAMES) == (defined - {Event}) | {CallMetered}
     assert TYPE_NAMES[AssistantTextDelta] == "assistant_text_delta"
     assert not any(field.name == "type" for each in TYPE_NAMES for field in fields(each))

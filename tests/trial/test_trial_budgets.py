@@ -156,7 +156,7 @@ async def test_one_gateway_for_plans_that_can_share_it(
     plans = [
         plan(trials, host, tokens_per_trial=cap, prices=prices) for cap, prices in ((100, {}), (200, {}), (100, price))
     ]
-    async with host.sharing([("one", each) for each in plans], log_dir=trials.root):
+    async with host.sharing([("one", plan) for plan in plans], log_dir=trials.root):
         bundles = await run_all(trials, host, [("one", each) for each in plans * 2])
         assert [spent(bundle) for bundle in bundles] == [100, 200, 100] * 2
         assert len(opened) == 2

@@ -86,8 +86,8 @@ def test_problems_of_a_test_case_without_a_file(trials: TrialBench) -> None:
         "evaluators.0.config.env.A",
         "evaluators.1.name",
     ]
-    assert {(each.path, each.message) for each in without.value.problems} == {
-        (each.path, each.message) for each in from_file.value.problems
+    assert {(problem.path, problem.message) for problem in without.value.problems} == {
+        (problem.path, problem.message) for problem in from_file.value.problems
     }
     assert [problem.line for problem in without.value.problems] == [None] * 3
     assert all(problem.line for problem in from_file.value.problems)

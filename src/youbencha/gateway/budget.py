@@ -184,12 +184,12 @@ class Account:
     @property
     def is_capped(self) -> bool:
         """Whether there is any cap, its own or a parent's."""
-        return any(cap is not None for each in self.with_parents() for cap in (*each.caps, *each.per_call))
+        return any(cap is not None for parent in self.with_parents() for cap in (*parent.caps, *parent.per_call))
 
     @property
     def needs_price(self) -> bool:
         """Whether there is a cap in dollars, its own or a parent's."""
-        return any(each.caps.usd is not None or each.per_call.usd is not None for each in self.with_parents())
+        return any(parent.caps.usd is not None or parent.per_call.usd is not None for parent in self.with_parents())
 
     @property
     def spent_usd(self) -> Decimal:
@@ -220,7 +220,7 @@ class Account:
     @property
     def exhausted(self) -> CapReached | None:
         """The cap that is used up, its own or a parent's: no further call may start."""
-        return next(filter(None, (each._used().reaches(each.caps) for each in self.with_parents())), None)
+        return next(filter(None, (parent._used().reaches(parent.caps) for parent in self.with_parents())), None)
 
     def charge(self, spend: Spend) -> None:
         """Count what was spent in another process, before a run was resumed."""
@@ -265,7 +265,7 @@ class Account:
             if reached := account._used().reaches(account.caps):
                 self._mark_exceeded(account)
                 raise BudgetSpent(account.name, *reached)
-        return not any(each._used().plus(each._reserved).reaches(each.caps) for each in self.with_parents())
+        return not any(parent._used().plus(parent._reserved).reaches(parent.caps) for parent in self.with_parents())
 
     def _used(self) -> _Amount:
         return self._spent.plus(self._unseen)

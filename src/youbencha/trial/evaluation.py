@@ -83,7 +83,7 @@ def skipped_results(evaluators: Sequence[NamedEvaluator], outcome: Outcome) -> l
 
 async def check_task(evaluators: Sequence[NamedEvaluator], context: EvaluationContext) -> None:
     """Let evaluators check, before an agent works on the task, that it can be judged. Raises YouBenchaError."""
-    for evaluator, name in zip(evaluators, unique_names([each.name for each in evaluators]), strict=True):
+    for evaluator, name in zip(evaluators, unique_names([evaluator.name for evaluator in evaluators]), strict=True):
         checker = get_evaluator(evaluator.name)
         if checker.checks_task:
             own = _own_context(evaluator, context, name)

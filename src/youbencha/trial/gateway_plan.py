@@ -168,7 +168,7 @@ def _impossible(message: str) -> YouBenchaError:
 
 def _no_key(provider: Provider | None) -> YouBenchaError:
     providers: tuple[Provider, ...] = (provider,) if provider else get_args(Provider)
-    names = " or ".join(key_names(each)[0] for each in providers)
+    names = " or ".join(key_names(provider)[0] for provider in providers)
     return YouBenchaError(
         "GATEWAY_KEY_MISSING",
         f"the gateway has no key{f' for {provider}' if provider else ''}",

@@ -536,7 +536,7 @@ def _less(one: int | None, other: int | None) -> int | None:
 
 def _budget(key: VirtualKey) -> BudgetReport | None:
     account = key.account
-    capped = [each for each in account.with_parents() if _is_capped(each)]
+    capped = [parent for parent in account.with_parents() if _is_capped(parent)]
     if not capped:
         return None
     usd = min((each.caps.usd for each in capped if each.caps.usd is not None), default=None)

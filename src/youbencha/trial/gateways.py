@@ -194,6 +194,6 @@ def caps_of(spec: GatewaySpec, scope: Scope) -> Caps:
 def _lowest(specs: Iterable[GatewaySpec], scope: Scope) -> Caps:
     caps = [caps_of(spec, scope) for spec in specs]
     return Caps(
-        min((each.usd for each in caps if each.usd is not None), default=None),
-        min((each.tokens for each in caps if each.tokens is not None), default=None),
+        min((cap.usd for cap in caps if cap.usd is not None), default=None),
+        min((cap.tokens for cap in caps if cap.tokens is not None), default=None),
     )

@@ -172,7 +172,7 @@ def _judged(results: Sequence[EvaluationResult]) -> tuple[OutcomeName, str]:
 
 def _why_failed(result: EvaluationResult) -> str:
     """Return the evaluator's message with the names of failed assertions that have no message, such as tests."""
-    unexplained = [each.name for each in result.assertions if not (each.passed or each.message)]
+    unexplained = [assertion.name for assertion in result.assertions if not (assertion.passed or assertion.message)]
     shown = first_few([one_line(name, _MAX_NAME_CHARS) for name in unexplained[: _MAX_NAMES + 1]], _MAX_NAMES)
     names = f" (not passed: {shown})" if unexplained else ""
     return f"{result.evaluator}: {one_line(result.message).rstrip('.')}{names}"

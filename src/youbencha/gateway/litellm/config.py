@@ -97,7 +97,7 @@ def configuration(backends: Sequence[LiteLlmBackend], models: Sequence[str] = ()
 
 
 def _named(name: str, backends: Sequence[LiteLlmBackend]) -> dict[str, Any]:
-    backend = next((each for each in backends if _belongs_to(name, each.provider)), backends[0])
+    backend = next((backend for backend in backends if _belongs_to(name, backend.provider)), backends[0])
     return _model(name, f"{backend.provider}/{name.removeprefix(f'{backend.provider}/')}", backend)
 
 
