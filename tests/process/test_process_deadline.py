@@ -26,7 +26,7 @@ from process_programs import (
 
 from systems import linux_only
 from youbencha.process import Command, Exit, Limits, disks, run
-from youbencha.process.guard import program_of
+from youbencha.process.guard import program_path
 
 pytestmark = [NEEDS_A_SHELL, pytest.mark.repeat(5)]
 
@@ -226,13 +226,13 @@ async def test_stop_ends_the_wait_for_helpers(programs: Programs) -> None:
 def test_a_process_that_ends_meanwhile_is_not_a_leftover() -> None:
     child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     assert child.stdin is not None
-    eventually(lambda: program_of(psutil.Process(child.pid)) == os.path.realpath(sys.executable))
+    eventually(lambda: program_path(psutil.Process(child.pid)) == os.path.realpath(sys.executable))
     looked_at = psutil.Process(child.pid)
     child.stdin.close()
     eventually(lambda: looked_at.status() == psutil.STATUS_ZOMBIE)
-    assert program_of(psutil.Process(child.pid)) is None
+    assert program_path(psutil.Process(child.pid)) is None
     child.wait()
-    assert program_of(looked_at) is None
+    assert program_path(looked_at) is None
 
 
 async def test_a_grandchild_with_open_stdout_causes_no_delay(programs: Programs) -> None:

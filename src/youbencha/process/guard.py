@@ -83,7 +83,7 @@ def _is_alive(process: psutil.Process) -> bool:
     return False
 
 
-def program_of(process: psutil.Process) -> str | None:
+def program_path(process: psutil.Process) -> str | None:
     """Return the path of a process's program; `?` if it cannot be read; None if the process has ended."""
     try:
         return process.exe() or None
@@ -215,7 +215,7 @@ class Guard:
         leftovers: list[str] = []
         if self._is_any_left(tree):
             members = tree.members()
-            leftovers = [] if asked else [path for process in members if (path := program_of(process))]
+            leftovers = [] if asked else [path for process in members if (path := program_path(process))]
             signal_all(members, signal.SIGTERM)
             # A stopped process handles SIGTERM only when it is resumed.
             tree.signal(signal.SIGCONT)
