@@ -15,7 +15,7 @@ TOOLBOX_VARIABLE = "YOUBENCHA_TOOLBOX"
 _NAME = "youbencha"
 
 CACHE_NOT_WRITABLE = "CACHE_NOT_WRITABLE"
-_CACHE_HINT = "Free some space there, or set another `cache_dir` in the settings."
+_CACHE_HINT = "Free some space, or set another `cache_dir` in the settings."
 
 
 class Cache:

@@ -36,8 +36,8 @@ def test_keys() -> None:
     ("written", "says"),
     [
         (["a", "a=2"], "--key a is given twice"),
-        (["a="], "--key a=: not an amount"),
-        (["a=-1"], "--key a=-1: not an amount"),
+        (["a="], "--key a="),
+        (["a=-1"], "--key a=-1 is"),
         (["a=nan"], "not an amount"),
         (["a=1e3"], "not an amount"),
         (["a=1_000"], "not an amount"),
@@ -120,8 +120,8 @@ def test_a_key_is_sent_only_to_its_own_providers_public_address() -> None:
 @pytest.mark.parametrize(
     ("urls", "key_envs", "says"),
     [
-        (["https://api.openai.com/v1"], [], "the gateway has no key"),
-        (["gemini=https://generativelanguage.googleapis.com"], [], "the gateway has no key"),
+        (["https://api.openai.com/v1"], [], "has no key"),
+        (["gemini=https://generativelanguage.googleapis.com"], [], "has no key"),
         (["ftp://x"], [], "--upstream ftp://x: not a URL"),
         (["127.0.0.1:4000"], [], "not a URL"),
         (["anthropic="], [], "not a URL"),

@@ -187,7 +187,7 @@ async def test_a_request_without_an_answer_is_reported_by_the_recording(
     assert first.bundle.agent is not None
     (warning,) = [warning for warning in first.bundle.agent.warnings if warning.code == "CASSETTE_INCOMPLETE"]
     (name,) = [file.name for file in tape.glob("exchanges/*.json") if '"lost"' in file.read_text()]
-    assert "a replay may fail: the agent closed the connection" in warning.message
+    assert "A replay may fail: the agent closed the connection" in warning.message
     assert name in warning.message
     plan = await runs.yb("run", "-c", str(runs.case_file), "--dry-run", "--replay", str(tape))
     assert name in plan.out

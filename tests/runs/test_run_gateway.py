@@ -266,7 +266,7 @@ async def test_a_server_that_cannot_be_loaded_ends_the_trial(runs: RunBench, mon
 @pytest.mark.parametrize(
     ("gateway", "options", "says_so"),
     [
-        ("builtin", (), "the gateway has no key"),
+        ("builtin", (), "GATEWAY_KEY_MISSING"),
         ("none", ("--budget", "1"), "a budget requires a gateway"),
         ("none", ("--replay", "x"), "a cassette requires a gateway"),
         ({"type": "builtin", "secrets_file": "nowhere.env"}, (), "The secrets file cannot be read"),

@@ -100,7 +100,7 @@ def test_an_empty_list_has_a_hint(only_programs: Path) -> None:
 
 def test_remove_needs_a_version(toolbox: Toolbox) -> None:
     plant(toolbox, "2.0.62")
-    assert "version to remove is missing" in refused("remove", "claude-code")
+    assert "AGENT_VERSION_INVALID" in refused("remove", "claude-code")
     agents("remove", "claude-code@2.0.62")
     assert toolbox.installed() == []
 

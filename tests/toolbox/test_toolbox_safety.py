@@ -297,7 +297,7 @@ async def test_a_progress_callback_that_fails_ends_the_program(place: PartialIns
 async def test_a_step_that_takes_too_long_is_ended(place: PartialInstall, lines: Lines) -> None:
     command = ["/bin/sh", "-c", "echo so far; exec sleep 60"]
     for timeout_s in (0.3, 3, 30):  # the later ones only where it had not begun by then
-        with pytest.raises(YouBenchaError, match="sleeping: not finished after 0 minutes") as caught:
+        with pytest.raises(YouBenchaError, match=r"^sleeping: ") as caught:
             await run_watched(replace(place, progress=lines.add), command, label="sleeping", timeout_s=timeout_s)
         assert caught.value.code == "TOOLBOX_TIMEOUT"
         if caught.value.context["output"]:

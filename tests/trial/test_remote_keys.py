@@ -167,7 +167,7 @@ async def test_a_ticket_ends_with_its_block(trials: TrialBench) -> None:
         with pytest.raises(aiohttp.ClientError):
             await asking
         await asyncio.wait_for(keys.stop.wait(), PATIENCE_S)
-        with pytest.raises(YouBenchaError, match="has ended this attempt") as raised:
+        with pytest.raises(YouBenchaError, match="this attempt") as raised:
             await keys.end(agent.key)
         assert raised.value.code == "TICKET_ENDED"
         assert await ask(*agent[:2]) == 401
@@ -335,5 +335,5 @@ async def test_without_a_gateway_the_agents_own_secrets_are_sent(trials: TrialBe
     async with lend(plan, host, agent="one", attempt="x", artifacts=trials.root, on_event=events.append) as ticket:
         assert ticket is None
     assert [event.message for event in events if isinstance(event, WarningRaised)] == [
-        "sent to the node, because the agent needs them itself: ANTHROPIC_API_KEY"
+        "Secrets sent to the node, because the agent itself needs them: ANTHROPIC_API_KEY"
     ]

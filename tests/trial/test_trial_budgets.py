@@ -235,6 +235,6 @@ async def test_evaluators_count_in_the_total_only(trials: TrialBench, host: Host
             assert statuses == [200, 200, 200, 402]
             assert (budgets.total.spent_tokens, budgets.agent("one").spent_tokens) == (300, 0)
             warnings = await context.gateway.close()
-        assert warnings == [("BUDGET_EXCEEDED", "the evaluators exceeded the run's total budget")]
+        assert warnings == [("BUDGET_EXCEEDED", "The evaluators exceeded the run's total budget.")]
         bundles = await run_all(trials, host, [("one", one)])
     assert spent(bundles[0]) == 0

@@ -121,8 +121,7 @@ async def test_a_container_with_an_allowlist(
     denied = {each.host: each.attempts for each in bundle.agent.sandbox.denied}
     assert denied == {"elsewhere.example": 2, f"{HOST}:1": 1}
     message = (
-        "the agent tried to reach hosts that are not in the allowlist: "
-        f"elsewhere.example (2 attempts), {HOST}:1 (1 attempt)"
+        f"The agent tried to reach hosts outside the allowlist: elsewhere.example (2 attempts), {HOST}:1 (1 attempt)"
     )
     assert [event.message for event in events if isinstance(event, WarningRaised)] == [message]
     assert [warning.code for warning in bundle.agent.warnings] == ["NETWORK_DENIED"]

@@ -70,7 +70,7 @@ async def test_no_hook_and_no_filter_is_run(source: Path, tmp_path: Path) -> Non
 async def test_a_repository_without_a_commit(tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     git(tmp_path / "new", "init", "--quiet")
-    with pytest.raises(YouBenchaError, match="could not be made") as caught:
+    with pytest.raises(YouBenchaError, match="Cannot create") as caught:
         await add_worktree(tmp_path / "new", "one")
     assert caught.value.hint is not None
     assert "at least one commit" in caught.value.hint

@@ -54,5 +54,5 @@ def _broken(name: str, where: str, why: str) -> YouBenchaError:
     return YouBenchaError(
         "ADAPTER_BROKEN",
         f"The adapter for {name} ({where}) {why}.",
-        hint="Ask the author of its package; docs/writing-an-adapter.md says what an adapter needs.",
+        hint="Report it to the author of the package. youBencha's guide to writing an adapter lists the requirements.",
     )

@@ -117,7 +117,7 @@ def remove(
     if request.version is None:
         raise YouBenchaError(
             "AGENT_VERSION_INVALID",
-            "the version to remove is missing",
+            "No version to remove was given.",
             hint=f"For example `yb agents remove {request.agent.name}@2.0.62`; `yb agents list` shows them.",
         )
     Toolbox().remove(request.agent.name, request.version)
@@ -182,7 +182,7 @@ def build(
     names = agents or list(RECIPES)
     if len(names) > 1 and (tag or version):
         raise YouBenchaError(
-            "IMAGE_AMBIGUOUS", "--tag and --version are for one agent", hint=f"Name one of {', '.join(names)}."
+            "IMAGE_AMBIGUOUS", "--tag and --version apply to a single agent.", hint=f"Name one of {', '.join(names)}."
         )
     for name in names:
         with steps_on_stderr() as progress:

@@ -482,7 +482,7 @@ def rescore(
             limit = parallel or arena.spec.parallel
             done += await rescore_run(directory, cells, host, wanted, parallel=limit, on_done=_show_rescored)
         if not done:
-            hint = "`thunderdome report --by task` shows what there is."
+            hint = "`thunderdome report --by task` lists the finished trials."
             raise YouBenchaError("NOTHING_SELECTED", "There is no such finished trial.", hint=hint)
         return done
 

@@ -480,11 +480,13 @@ def _check(
         raise YouBenchaError("OPTION_INVALID", "--dry-run shows the plan of a new run.", hint="Remove --resume.")
     if which is not None and not resume:
         raise YouBenchaError(
-            "OPTION_INVALID", f"{which}: a run is only named with --resume", hint=f"Try --resume {which}."
+            "OPTION_INVALID",
+            f"Only --resume takes the name of a run; {which} was given without it.",
+            hint=f"Try --resume {which}.",
         )
     if resume and (any(selection) or trials is not None or reuse is not None):
         raise YouBenchaError(
             "OPTION_INVALID",
-            "--resume runs what the run planned when it began; it cannot select anything else.",
-            hint="Remove the other options; or start a new run with --reuse.",
+            "--resume runs what the run planned when it began; it cannot change the selection.",
+            hint="Remove the other options, or start a new run with --reuse.",
         )

@@ -317,5 +317,5 @@ def _clear(root: Path, *, dry_run: bool) -> bool:
 def _age(written: str) -> timedelta:
     match = re.fullmatch(r"(\d{1,6})([mhdw])", written.strip())
     if not match:
-        raise YouBenchaError("AGE_INVALID", f"--older-than {written}: not an age", hint="Write 30m, 12h, 7d or 2w.")
+        raise YouBenchaError("AGE_INVALID", f"--older-than {written} is not an age.", hint="Write 30m, 12h, 7d or 2w.")
     return timedelta(**{_UNITS[match[2]]: int(match[1])})

@@ -410,7 +410,7 @@ def plan(
     env = users_environment()
     command = interactive_command(spec, env, prompt, backend=backend, args=extra)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        hint = "Run it in a terminal; or write PROMPT.md yourself, and start `ralph run`."
+        hint = "Run it in a terminal, or write PROMPT.md yourself and start `ralph run`."
         raise YouBenchaError("NO_TERMINAL", "`ralph plan` is interactive, and needs a terminal.", hint=hint)
     own = resolved_environment(spec.cli.env, env, file.document, ("cli", "env")) if file else {}
     return run_in_terminal(command, {**env, **own})

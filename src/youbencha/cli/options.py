@@ -161,12 +161,12 @@ def agent_choice(agent: str | None, model: str | None) -> AgentOverride:
         from youbencha.adapters import get_adapter
 
         if at and not version:
-            hint = f"Such as {kind or 'claude-code'}@1.2.3; `yb agents list` shows what is installed."
-            raise YouBenchaError("OPTION_INVALID", f"--agent {agent}: no version is given", hint=hint)
+            hint = f"For example --agent {kind or 'claude-code'}@1.2.3; `yb agents list` shows what is installed."
+            raise YouBenchaError("OPTION_INVALID", f"--agent {agent} names no version.", hint=hint)
         get_adapter(kind)  # raises an error with the known names
     if model is not None and (not model or model.startswith("-") or any(letter.isspace() for letter in model)):
         raise YouBenchaError(
-            "OPTION_INVALID", f"--model {model!r}: not the name of a model", hint="Such as --model opus"
+            "OPTION_INVALID", f"--model {model!r} is not a model name.", hint="For example --model opus."
         )
     return AgentOverride(kind or None, version or None, model)
 
@@ -180,7 +180,9 @@ def gateway_options(
 
     _check("--gateway", kind, get_args(GatewayType))
     if budget is not None and (budget < 0 or not math.isfinite(budget)):
-        raise YouBenchaError("OPTION_INVALID", f"--budget {budget}: not an amount", hint="Give dollars: --budget 2.50")
+        raise YouBenchaError(
+            "OPTION_INVALID", f"--budget {budget} is not an amount.", hint="Give dollars: --budget 2.50"
+        )
     return GatewayOptions(cast("GatewayType | None", kind), budget, cassette_given(record, replay, auto))
 
 
@@ -202,7 +204,9 @@ def sandbox_option(kind: str | None, image: str | None, network: str | None) -> 
     from youbencha.spec.sandbox import Network, SandboxSpec, SandboxType
 
     if image is not None and not image.strip():
-        raise YouBenchaError("OPTION_INVALID", "--image: no name is given", hint="Such as --image node:20-bookworm")
+        raise YouBenchaError(
+            "OPTION_INVALID", "--image needs the name of an image.", hint="For example --image node:20-bookworm."
+        )
     _check("--sandbox", kind, get_args(SandboxType))
     _check("--network", network, get_args(Network))
     if kind == "local" and (image or network):
@@ -239,7 +243,9 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise YouBenchaError(
-            "NOBODY_TO_ASK", "Cannot ask for confirmation: stdin is not a terminal.", hint="Add --yes to go on."
+            "NOBODY_TO_ASK",
+            "Cannot ask for confirmation: stdin is not a terminal.",
+            hint="Add --yes to continue without confirmation.",
         )
     if not typer.confirm(question, err=True):
         raise typer.Abort
@@ -274,7 +280,7 @@ def _variable(written: str) -> tuple[str, Any]:
     name = name.removesuffix(":")
     if not equals or not name.isidentifier():
         hint = "Write NAME=TEXT, or NAME:=VALUE for a number, true or false."
-        raise YouBenchaError("VARIABLE_INVALID", f"--var {written}: not a variable", hint=hint)
+        raise YouBenchaError("VARIABLE_INVALID", f"--var {written} is not a variable.", hint=hint)
     return name, _json_value(name, value) if is_json else value
 
 
@@ -285,7 +291,7 @@ def _json_value(name: str, value: str) -> Any:
         parsed = None
     if not isinstance(parsed, int | float | str):
         hint = f"For text write {name}=TEXT."
-        raise YouBenchaError("VARIABLE_INVALID", f"--var {name}:={value}: not a number, true or false", hint=hint)
+        raise YouBenchaError("VARIABLE_INVALID", f"--var {name}:={value} is not a number, true or false.", hint=hint)
     return parsed
 
 

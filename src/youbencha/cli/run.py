@@ -254,7 +254,7 @@ def run_cases(
     if request.plan_options.gateway.cassette is not None:
         raise YouBenchaError(
             "OPTION_INVALID",
-            "--record, --replay and --cassette are for a single trial: a recording holds one.",
+            "--record, --replay and --cassette need a single test case: a recording contains one trial.",
             hint="Run the test cases one by one, or set `gateway.cassette` in each.",
         )
     if dry_run:

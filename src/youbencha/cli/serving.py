@@ -82,7 +82,7 @@ def parse_keys(values: Sequence[str]) -> dict[str, Caps]:
 
 def parse_dollars(option: str, value: str, amount: str) -> Decimal:
     if not _DOLLARS.fullmatch(amount):
-        raise _invalid_option("BUDGET", f"{option} {value}: not an amount of dollars", "Write it as 2 or 0.25.")
+        raise _invalid_option("BUDGET", f"{option} {value} is not an amount of dollars.", "Write it as 2 or 0.25.")
     return Decimal(amount)
 
 
@@ -220,7 +220,7 @@ def _no_key(providers: Iterable[Provider]) -> YouBenchaError:
     names = ", ".join(key_names(provider)[0] for provider in providers)
     return YouBenchaError(
         "GATEWAY_KEY_MISSING",
-        "the gateway has no key to forward requests with",
+        "The gateway has no key to forward requests with.",
         hint=f"Export {names}, or give a file with --secrets, or a server that needs no key with --upstream.",
     )
 
@@ -249,7 +249,7 @@ class Address(NamedTuple):
 def address_given(written: str) -> Address:
     host, _, port = written.rpartition(":")
     if not host.strip("[]") or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise YouBenchaError("ADDRESS_INVALID", f"--listen {written}: not an address", hint="Write HOST:PORT.")
+        raise YouBenchaError("ADDRESS_INVALID", f"--listen {written} is not an address.", hint="Write HOST:PORT.")
     return Address(host.strip("[]"), int(port))
 
 
@@ -570,7 +570,7 @@ def serve_script(
     except OSError as error:
         raise YouBenchaError(
             "SCRIPT_LISTEN_FAILED",
-            f"cannot listen on {listen}: {error.strerror or error}",
+            f"Cannot listen on {listen}: {error.strerror or error}",
             hint="Choose another port with --listen, or let the system choose one: 127.0.0.1:0",
         ) from error
 
@@ -600,5 +600,5 @@ def describe(request: RecordedRequest) -> str:
 def _variable(written: str) -> tuple[str, str]:
     name, equals, value = written.partition("=")
     if not equals or not name.isidentifier():
-        raise YouBenchaError("SCRIPT_INVALID_VARIABLE", f"--var {written}: not a variable", hint="Write NAME=VALUE.")
+        raise YouBenchaError("SCRIPT_INVALID_VARIABLE", f"--var {written} is not a variable.", hint="Write NAME=VALUE.")
     return name, value

@@ -364,7 +364,7 @@ def _directory(path: Path) -> Path:
         raise YouBenchaError(
             "OUTPUT_DIR_NOT_FOUND",
             f"{path} is not a directory.",
-            hint="--output-dir is the folder in which an agent has worked.",
+            hint="--output-dir takes the directory that an agent has worked in.",
         )
     return path.resolve()
 
@@ -399,7 +399,7 @@ def _answers_missing(option: str, what: str) -> YouBenchaError:
     return YouBenchaError(
         "ANSWER_MISSING",
         f"{option} is missing ({what}), and there is no terminal to ask for it.",
-        hint=f"Give {option}. In a script: --baseline, --prompt and --yes.",
+        hint=f"Give {option}. In a script: use --baseline, --prompt and --yes.",
     )
 
 

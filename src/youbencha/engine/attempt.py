@@ -224,7 +224,7 @@ def _check_files(cell: Cell) -> None:
         raise YouBenchaError(
             "AGENT_FILES_MISMATCH",
             f"The files of {cell.orchestrator} have changed since the run began.",
-            hint="Undo the change and use --resume; or start a new run.",
+            hint="Undo the change and use --resume, or start a new run.",
         )
 
 

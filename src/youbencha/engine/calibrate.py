@@ -113,7 +113,9 @@ async def calibrate(
     with lock_file(logs.with_name(f".{logs.name}.lock")) as lock:
         if not lock.take():
             message = f"Another process{lock.holder()} calibrates in {logs.parent}."
-            raise YouBenchaError("CALIBRATION_IN_USE", message, hint="Wait for it to end, or end it; then try again.")
+            raise YouBenchaError(
+                "CALIBRATION_IN_USE", message, hint="Wait for it to finish, or stop it, then try again."
+            )
         return await _calibrate(cells, host, logs, parallel, on_score)
 
 

@@ -45,7 +45,7 @@ def find_cases(given: Sequence[Path]) -> FoundCases:
         raise YouBenchaError(
             "NO_TEST_CASES",
             f"There is no test case in {', '.join(map(str, given))}.",
-            hint="A test case is a YAML or JSON file with the keys `repo` and `agent`. `yb init` writes a first one.",
+            hint="A test case is a YAML or JSON file with the keys `repo` and `agent`. `yb init` creates one.",
         )
     return FoundCases(tuple(files.values()), tuple(skipped))
 

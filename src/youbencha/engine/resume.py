@@ -114,7 +114,7 @@ def check_unchanged(info: RunInfo, matrix: Matrix, *, otherwise: str = "start a 
         raise YouBenchaError(
             "RUN_CHANGED",
             f"The run cannot be resumed, because its configuration has changed since it began:{shown}{more}",
-            hint=f"Undo the changes; or {otherwise}.",
+            hint=f"Undo the changes, or {otherwise}.",
         )
 
 

@@ -104,8 +104,8 @@ def plan_comparisons(matrix: Matrix, *, margin: float, max_trials: int | None = 
     if alone := list(dict.fromkeys(cell.orchestrator for cell in cells if cell.orchestrator not in names)):
         raise YouBenchaError(
             "NOTHING_TO_COMPARE",
-            f"--until-decided compares orchestrators with a baseline, and there is none for {first_few(alone)}.",
-            hint="Name it in the arena (`baseline: NAME`) and select it; or leave these out with --orchestrator.",
+            f"--until-decided compares orchestrators with a baseline, and none was given for {first_few(alone)}.",
+            hint="Set `baseline: NAME` in the arena and select it, or leave these out with --orchestrator.",
         )
     max_trials = max_trials or TRIALS_OF_A_CELL * len(cells)
     if max_trials < len(cells):

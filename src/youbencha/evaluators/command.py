@@ -290,7 +290,7 @@ async def _measure(
     before = await in_thread(lambda _: find_reports(tree, config.junit)) if config.junit else {}
     result = await _run(config, tree, sandbox, env, redactor, log)
     if failure := result.exit.host_failure:
-        raise YouBenchaError("COMMAND_HOST_FAILED", f"Something around the command failed while it ran: {failure}.")
+        raise YouBenchaError("COMMAND_HOST_FAILED", f"The host or the sandbox failed while the command ran: {failure}.")
     # Paths in the copy, which is removed, are of no use: those in the repository are what people look for.
     output = result.last_output.replace(f"{sandbox.inside(tree.resolve())}{os.sep}", "")
     metrics = {**process_metrics(result, tail(output)), **read_metrics(result.printed, config.metrics)}

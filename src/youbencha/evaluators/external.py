@@ -58,7 +58,7 @@ class ExternalEvaluator(EvaluatorBase[BaseModel]):
                 raise
             raise YouBenchaError(
                 "EVALUATOR_TIMEOUT",
-                f"The evaluator did not end within {limit_s:g} s.",
+                f"The evaluator did not finish within {limit_s:g} s.",
                 hint="Give it more time: `timeout` in its `config`, in milliseconds.",
             ) from error
 

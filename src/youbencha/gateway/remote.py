@@ -152,7 +152,7 @@ class RemoteKeys:
             return content
         message = content.get("error") or f"status {answer.status}"
         if answer.status == 401:
-            raise self._fail("TICKET_ENDED", f"The driver has ended this attempt: {message}")
+            raise self._fail("TICKET_ENDED", f"The driver has stopped this attempt: {message}")
         code = content.get("code") or "GATEWAY_CONTROL_FAILED"
         raise YouBenchaError(code, f"The driver's gateway: {message}", hint=content.get("hint"))
 

@@ -131,7 +131,7 @@ def read_secrets(path: Path) -> dict[str, str]:
             continue
         match = _LINE.fullmatch(line)
         if match is None:  # the line itself is not shown: it may contain a key
-            raise YouBenchaError("SECRETS_FILE_INVALID", f"{path}:{number}: not of the form NAME=VALUE")
+            raise YouBenchaError("SECRETS_FILE_INVALID", f"{path}:{number} is not of the form NAME=VALUE.")
         secrets[match[1]] = _unquoted(match[2])
     return secrets
 

@@ -147,7 +147,7 @@ def open_locked(path: Path, *, max_wait_s: float = MAX_WAIT_S) -> Iterator[int]:
             if not wait_for_lock(fd, deadline - time.monotonic()):
                 raise YouBenchaError(
                     "HOOK_DATABASE_FAILED",
-                    f"Another program keeps {path} locked",
+                    f"Another program holds {path} locked.",
                     hint="See which one has it open (`lsof`), and stop it or wait for it.",
                 )
             if _still_there(fd, path):
@@ -183,7 +183,7 @@ def write_row(path: Path, table: str, row: Mapping[str, Any], *, replace_all: bo
         raise YouBenchaError(
             "HOOK_DATABASE_FAILED",
             f"Cannot write to the table {table} in {path}: {error}",
-            hint="Check that the file is a SQLite database, can be written, and is not kept locked by another program.",
+            hint="Check that the file is a SQLite database, can be written, and is not locked by another program.",
         ) from error
 
 
@@ -196,7 +196,7 @@ def _prepare(connection: sqlite3.Connection, table: str) -> None:
         raise YouBenchaError(
             "HOOK_DATABASE_FAILED",
             f"The table {table} is not one of youBencha's: it has no column run_id",
-            hint="Name another one with `table`.",
+            hint="Name another table with `table`.",
         )
     for name in (name for name in COLUMNS if name not in present):
         connection.execute(f'ALTER TABLE "{table}" ADD COLUMN "{name}" {COLUMNS[name]}')

@@ -111,13 +111,17 @@ def _overview(arguments: Sequence[str]) -> str:
 def _emit(options: Options, place: Place) -> str:
     check_topic(options.topic)
     if len(options.payload) > MAX_PAYLOAD:
-        message = f"The payload has {len(options.payload):,} characters; at most {MAX_PAYLOAD:,} are possible."
+        message = f"The payload has {len(options.payload):,} characters; the maximum is {MAX_PAYLOAD:,}."
         raise YouBenchaError("PAYLOAD_TOO_LARGE", message, hint="Write it to a file, and publish the file's name.")
     if options.json and options.payload:
         try:
             json.loads(options.payload)
         except (ValueError, RecursionError) as error:
-            raise YouBenchaError("PAYLOAD_NOT_JSON", f"The payload is not JSON: {error}.", hint="Check it.") from error
+            raise YouBenchaError(
+                "PAYLOAD_NOT_JSON",
+                f"The payload is not JSON: {error}.",
+                hint='Pass valid JSON, for example \'{"tests": "pass"}\'.',
+            ) from error
     log = TopicLog(Path.cwd() / options.file) if options.file else place.events
     event = TopicEvent(options.topic, options.payload, options.ts or iso_time(time.time()))
     log.append(event, as_json=bool(options.json and options.payload))

@@ -43,7 +43,7 @@ def change_agent_file(project: Path, name: str, change: Callable[[str], tuple[st
                 data = text.encode("utf-8", "replace")
                 if len(data) > _MAX_BYTES:
                     message = f"{AGENT_DIRECTORY}/{name} would be larger than {_MAX_BYTES:,} bytes."
-                    raise YouBenchaError("AGENT_FILE_FULL", message, hint="Remove what is no longer needed from it.")
+                    raise YouBenchaError("AGENT_FILE_FULL", message, hint="Remove entries that are no longer needed.")
                 directory.replace(name, data)
                 return result
             finally:

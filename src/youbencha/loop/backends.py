@@ -360,7 +360,9 @@ def interactive_command(
     is_configured = cli.backend in (name, AUTO)
     if name == CUSTOM:
         if cli.command is None or not is_configured:
-            raise YouBenchaError("BACKEND_INCOMPLETE", "The backend `custom` has no command.", hint="Set cli.command.")
+            raise YouBenchaError(
+                "BACKEND_INCOMPLETE", "The backend `custom` has no command.", hint="Set `cli.command` to the program."
+            )
         program = [cli.command] if is_path_with_spaces(cli.command) else shlex.split(cli.command)
         if any(_PROMPT in word for word in cli.args):
             return [*program, *(word.replace(_PROMPT, prompt) for word in cli.args), *args]
@@ -368,7 +370,7 @@ def interactive_command(
         return [*program, *cli.args, *args, *flag, prompt]
     known_backend(name)
     if name not in _INTERACTIVE_ARGS:
-        hint = f"Choose another with `-b`: {', '.join(_INTERACTIVE_ARGS)}."
+        hint = f"Choose another backend with `-b`: {', '.join(_INTERACTIVE_ARGS)}."
         message = f"{BACKENDS[name].title} cannot start an interactive session with a first message."
         raise YouBenchaError("PLAN_IMPOSSIBLE", message, hint=hint)
     model = ["--model", cli.model] if cli.model and is_configured else []

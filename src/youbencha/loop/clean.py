@@ -52,7 +52,7 @@ class Cleaning(NamedTuple):
             raise YouBenchaError(
                 "LOOP_RUNNING",
                 f"A loop is running in {self.tree}: {running}. Its scratchpad, tasks and memories are in use.",
-                hint="Wait for it or stop it; or do without --all.",
+                hint="Wait for it, stop it, or leave out --all.",
             )
         ralph = self.tree / RALPH_DIR
         names = sorted(set(os.listdir(ralph)) - {LOOPS_DIR}) if ralph.is_dir() else []  # noqa: PTH208
@@ -116,5 +116,7 @@ def _refuse_links(tree: Path) -> None:
     for path in (tree / RALPH_DIR, tree / RALPH_DIR / LOOPS_DIR):
         if path.is_symlink():
             raise YouBenchaError(
-                "WORKSPACE_NOT_REMOVABLE", f"{path} is a link, which is not followed.", hint="Remove it by hand."
+                "WORKSPACE_NOT_REMOVABLE",
+                f"{path} is a symbolic link, which youBencha does not follow.",
+                hint="Remove it by hand.",
             )

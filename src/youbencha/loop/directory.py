@@ -59,7 +59,7 @@ class LoopDirectory:
             raise YouBenchaError(
                 "LOOP_NOT_WRITABLE",
                 f"{self.ralph} is not a directory.",
-                hint="The loop keeps its files there: move it away.",
+                hint="Move it: the loop needs a directory of that name for its files.",
             )
         with writing(self.ralph):
             self.restore()
@@ -197,5 +197,5 @@ class writing:  # noqa: N801 - a context manager, quicker than a generator
             raise YouBenchaError(
                 "LOOP_NOT_WRITABLE",
                 f"Cannot write {self._path}: {error.strerror or error}",
-                hint="Free some space there, or correct its permissions; then `ralph run --continue` goes on.",
+                hint="Free some space or correct its permissions, then continue with `ralph run --continue`.",
             ) from error

@@ -70,7 +70,9 @@ class Memories:
         """Add a memory to the section of its type. The rest of the file stays as it is."""
         content = clean_text(content).strip()
         if not content:
-            raise YouBenchaError("MEMORY_EMPTY", "A memory needs a text.", hint="Say in a sentence what to remember.")
+            raise YouBenchaError(
+                "MEMORY_EMPTY", "The memory has no text.", hint="Write what to remember, in one sentence."
+            )
         new = Memory(
             id="",
             type=kind,

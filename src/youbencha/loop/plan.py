@@ -230,7 +230,7 @@ def read_objective(spec: LoopSpec, directory: Path, overrides: LoopOverrides) ->
         text = spec.event_loop.prompt
     if text is not None:
         if not text.strip():
-            raise YouBenchaError("PROMPT_EMPTY", "The prompt is empty.", hint="Say what is to be done.")
+            raise YouBenchaError("PROMPT_EMPTY", "The prompt is empty.", hint="Describe the task.")
         return text, None
     file = directory / (overrides.prompt_file or Path(spec.event_loop.prompt_file or DEFAULT_PROMPT_FILE).expanduser())
     return _read_prompt(file, directory), file
@@ -238,7 +238,7 @@ def read_objective(spec: LoopSpec, directory: Path, overrides: LoopOverrides) ->
 
 def _read_prompt(file: Path, directory: Path) -> str:
     """Read a prompt. In the directory of the loop, an agent could have replaced it by a link to any file."""
-    hint = "Write the task into it, or give it with `-p TEXT` or `-P FILE`; `ralph init` makes an example."
+    hint = "Write the task into it, or give it with `-p TEXT` or `-P FILE`. `ralph init` creates an example."
     try:
         inside = file.is_relative_to(directory) and ".." not in file.parts
         name = str(file.relative_to(directory)) if inside else ""
@@ -251,7 +251,7 @@ def _read_prompt(file: Path, directory: Path) -> str:
         raise YouBenchaError("PROMPT_INVALID", message, hint="Save it as UTF-8.") from None
     except PathNotAllowed as error:
         message = f"The prompt cannot be read: {error.message}."
-        raise YouBenchaError("PROMPT_INVALID", message, hint="Name the file itself, with `-P FILE`.") from None
+        raise YouBenchaError("PROMPT_INVALID", message, hint="Name the file itself with `-P FILE`.") from None
     except OSError as error:
         raise YouBenchaError("PROMPT_INVALID", f"The prompt file {file} cannot be read: {error.strerror}.") from None
     if not text.strip():

@@ -323,7 +323,7 @@ class _Loop:
         too_many = end - new.offset > MAX_LINE  # what an agent publishes later must not wait for all of them
         self.state = self.state.model_copy(update={"events_offset": end if too_many else new.offset})
         if too_many:
-            self._warn("EVENTS_LEFT_OUT", f"too many events: {end - new.offset:,} bytes of them were not read")
+            self._warn("EVENTS_LEFT_OUT", f"Too many events: {end - new.offset:,} bytes of them were not read.")
         for line in new.malformed:
             self._warn("EVENT_MALFORMED", self.redactor.text(f"{line.problem}: {line.text}"))
         mask = self.redactor.text
@@ -334,7 +334,7 @@ class _Loop:
         if published.default:
             self.on_event(TopicPublished(topic=published.default, payload="", source="default"))
         for topic in published.out_of_scope:
-            self._warn("EVENT_OUT_OF_SCOPE", f"the hat {turn.hat} may not publish {topic}: it was ignored")
+            self._warn("EVENT_OUT_OF_SCOPE", f"Ignored the event {topic}: the hat {turn.hat} may not publish it.")
         return published
 
     async def _run_gates(self, number: int, runner: IterationRunner) -> GateReport | None:

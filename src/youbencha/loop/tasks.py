@@ -90,7 +90,9 @@ class TaskList:
             loop_id=loop_id,
         )
         if not task.title:
-            raise YouBenchaError("TASK_WITHOUT_TITLE", "A task needs a title.", hint="Say in a few words what to do.")
+            raise YouBenchaError(
+                "TASK_WITHOUT_TITLE", "A task needs a title.", hint="Describe in a few words what to do."
+            )
         return self._change(lambda tasks: _added(tasks, task))
 
     def set_status(self, task_id: str, status: TaskStatus) -> Task:
@@ -143,7 +145,9 @@ def _added(tasks: list[Task], task: Task) -> Task:
     old = next((known for known in tasks if task.key is not None and known.key == task.key), None)
     if old is None:
         if len(tasks) >= _MAX_TASKS:
-            raise YouBenchaError("TOO_MANY_TASKS", f"There are {_MAX_TASKS:,} tasks already.", hint="Close some first.")
+            raise YouBenchaError(
+                "TOO_MANY_TASKS", f"There are {_MAX_TASKS:,} tasks already.", hint="Close some tasks first."
+            )
         tasks.append(replace(task, id=new_id("task", {known.id for known in tasks})))
         return tasks[-1]
     new = replace(

@@ -343,7 +343,7 @@ class GuardLostError(YouBenchaError):
 def _guard_lost() -> GuardLostError:
     return GuardLostError(
         "PROCESS_GUARD_LOST",
-        "The process that supervises the agent was killed; the agent was ended with it.",
+        "The process that supervises the agent was killed, and the agent with it.",
         hint="Find out what kills processes on this host: the out-of-memory killer, or the agent itself.",
     )
 

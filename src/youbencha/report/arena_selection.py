@@ -55,7 +55,9 @@ def category_rules(results: ArenaResults, patterns: Sequence[str]) -> list[str]:
             known = sorted(filter(None, categories))
             available = f"Categories: {first_few(known)}." if known else "The results have none; add them by --config."
             hint = " ".join(filter(None, (did_you_mean(pattern, known), available)))
-            raise YouBenchaError("NOTHING_SELECTED", f"--category {pattern}: there is no such category.", hint=hint)
+            raise YouBenchaError(
+                "NOTHING_SELECTED", f"--category {pattern}: the arena has no such category.", hint=hint
+            )
     return [f"category!={','.join(patterns)}"] if patterns else []
 
 
@@ -191,7 +193,7 @@ def _parsed(rule: str) -> tuple[RuleKind, str]:
     if kind is not None and kind.check(value):
         return kind, value
     known = ", ".join(f"{name}={kind.value}" if kind.value else name for name, kind in RULES.items())
-    message = f"'{rule}' is not a rule for --exclude."
+    message = f"'{rule}' is not a valid rule for --exclude."
     near = None if name in RULES else did_you_mean(name, RULES)
     hint = f"{near[0].upper() + near[1:]} " if near else ""
     raise YouBenchaError("RULE_INVALID", message, hint=f"{hint}There are: {known}")

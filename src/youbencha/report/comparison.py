@@ -56,7 +56,9 @@ def make_comparison(pairs: Pairs, rules: Sequence[str] = (), *, margin: float | 
     """Compare each pair, without the trials that a rule excludes. The margin is by default the run's, or 0.05."""
     margin = _margin(pairs) if margin is None else margin
     if not 0 < margin < 1:
-        raise YouBenchaError("MARGIN_INVALID", f"--margin {margin:g}: not between 0 and 1.", hint="Such as 0.05.")
+        raise YouBenchaError(
+            "MARGIN_INVALID", f"--margin {margin:g} is not between 0 and 1.", hint="For example --margin 0.05."
+        )
     selections = {side.source.runs: select_results(side.source.results, rules) for pair in pairs.pairs for side in pair}
     confidence = shared_confidence(pairs.pairs)
     sides = [make_sides(pair, [selections[side.source.runs] for side in pair]) for pair in pairs.pairs]

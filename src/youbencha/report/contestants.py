@@ -201,7 +201,7 @@ def _baseline(contestant: Contestant) -> Contestant:
         raise YouBenchaError("COMPARISON_NO_BASELINE", message, hint=hint)
     if baseline not in source.names:
         message = f"{one_line(baseline)}, the baseline of {one_line(name)}, is not in {one_line(str(source))}."
-        hint = "Name another run's, as RUN:NAME; or run both in one run: `--reuse` reuses existing results."
+        hint = "Name one from another run, as RUN:NAME, or run both together: `--reuse` reuses existing results."
         raise YouBenchaError("COMPARISON_NO_BASELINE", message, hint=hint)
     return Contestant(source, baseline)
 
@@ -211,7 +211,7 @@ def _recorded(source: Source) -> tuple[Pair, ...]:
     if named:
         return tuple(Pair(variant, _baseline(variant)) for variant in named)
     message = f"No baselines are recorded in {one_line(str(source))}."
-    hint = f"Name two to compare: `yb compare A B`. It has {_listed(source.names)}."
+    hint = f"Name two to compare: `yb compare A B`. The run has {_listed(source.names)}."
     raise YouBenchaError("COMPARISON_NO_BASELINE", message, hint=hint)
 
 
@@ -245,7 +245,7 @@ def _paired(first: Contestant | Source, second: Contestant | Source) -> tuple[Pa
     )
     raise YouBenchaError(
         "COMPARISON_AMBIGUOUS",
-        f"Which orchestrators to compare is not clear: {names}.",
+        f"It is unclear which orchestrators to compare: {names}.",
         hint=f"Name one of them: {' or '.join(f'{side}:NAME' for side in sides)}.",
     )
 

@@ -69,7 +69,7 @@ def write_report(bundle: ResultsBundle, form: ReportFormat, results_file: Path, 
     if target.exists() and results_file.exists() and target.samefile(results_file):
         raise YouBenchaError(
             "REPORT_NOT_WRITTEN",
-            f"{target} holds the results that the report is about.",
+            f"{target} contains the results that the report describes.",
             hint="Choose another file with --output.",
         )
     text = render_report(bundle, form, results_file, target.parent)

@@ -81,7 +81,7 @@ class ArenaRun:
                 raise YouBenchaError(
                     "RUN_IN_USE",
                     f"Another process{lock.holder()} works on the run {self.path}.",
-                    hint="Wait for it to end, or end it; then try again.",
+                    hint="Wait for it to finish, or stop it, then try again.",
                 )
             yield
 
@@ -226,12 +226,12 @@ def _digest(path: Path) -> str:
 
 
 def _not_a_run(path: Path, reason: str) -> YouBenchaError:
-    return YouBenchaError("RUN_INVALID", f"{path} is not a run: {reason}.", hint="`thunderdome list` shows the runs.")
+    return YouBenchaError("RUN_INVALID", f"{path} is not a run: {reason}.", hint="`thunderdome list` lists the runs.")
 
 
 def not_writable(path: Path, error: OSError) -> YouBenchaError:
     return YouBenchaError(
         "RESULTS_NOT_WRITABLE",
         f"Cannot write {path}: {error.strerror or error}",
-        hint="Free some space there; then `--resume` continues, and nothing that was finished is lost.",
+        hint="Free some space, then continue with `--resume`: finished trials are kept.",
     )

@@ -108,7 +108,7 @@ def _only(matches: Sequence[StoredRun], which: str, place: str) -> StoredRun:
         return matches[0]
     names = f": {', '.join(format_path(run.name) for run in matches[:_MAX_NAMES])}" if matches else ""
     message = f"{'Several runs begin' if matches else 'No run begins'} with {one_line(which)} in {place}{names}."
-    hint = "Write more of the name." if matches else "`yb runs` and `thunderdome list` show the runs."
+    hint = "Write more of the name." if matches else "`yb runs` and `thunderdome list` list the runs."
     raise YouBenchaError("RUN_NOT_FOUND", message, hint=hint)
 
 
@@ -256,7 +256,7 @@ def _latest_arena_run(results: Path) -> Path:
         return Path(os.path.realpath(latest))
     if runs := arena_runs(results):
         return runs[-1]
-    hint = "`thunderdome run` makes one; `--results` names another place."
+    hint = "`thunderdome run` creates one; `--results` names another directory."
     raise YouBenchaError("RUN_NOT_FOUND", f"There is no run in {format_path(results)}.", hint=hint)
 
 

@@ -49,7 +49,7 @@ def loop_lock(tree: Path, loop_id: str, cache_dir: Path | None = None) -> Iterat
             raise YouBenchaError(
                 "LOOP_RUNNING",
                 f"A loop is running in {tree}: {_read_holder(path)}.",
-                hint="Wait for it or stop it; or give this one a working tree of its own: `ralph run --worktree`.",
+                hint="Wait for it, stop it, or run this one in a separate working tree: `ralph run --worktree`.",
             )
         yield
 

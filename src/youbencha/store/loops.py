@@ -254,6 +254,6 @@ def _unusable(path: Path, reason: str) -> YouBenchaError:
     return YouBenchaError(
         "LOOP_STATE_UNUSABLE",
         f"The loop cannot be continued from {path}: {reason}.",
-        hint="The file was left as it is. Restore it, continue with the youBencha that wrote it, or start a new loop"
-        " with `ralph run`: the work in the directory and all checkpoints stay.",
+        hint="The file was not changed. Restore it, continue with the version of youBencha that wrote it, or start a"
+        " new loop with `ralph run`, which keeps the work in the directory and all checkpoints.",
     )

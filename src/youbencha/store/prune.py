@@ -64,7 +64,9 @@ def remove_run(run: OldRun, *, sources_only: bool = False) -> None:
         with lock_file(lock_path) as lock:
             if not lock.take_without_note():
                 raise YouBenchaError(
-                    "RUN_IN_USE", f"{run.path} is in use.", hint="Wait for that run to end, or end it, then try again."
+                    "RUN_IN_USE",
+                    f"{run.path} is in use.",
+                    hint="Wait for that run to finish, or stop it, then try again.",
                 )
             private = _find_private(run.path)
             if os.name != "nt":

@@ -94,7 +94,9 @@ def load_log(artifacts: Path) -> YouBenchaLog:
         return parse_log(read_nofollow(artifacts, LOG_FILE, MAX_RESULTS_BYTES))
     except OSError as error:
         message = f"{artifacts / LOG_FILE}: {error.strerror or error}."
-        raise YouBenchaError("LOG_NOT_FOUND", message, hint="A run writes its log when its agent has ended.") from error
+        raise YouBenchaError(
+            "LOG_NOT_FOUND", message, hint="A run writes its log after its agent has finished."
+        ) from error
     except (ValueError, RecursionError) as error:
         message = f"{artifacts / LOG_FILE} is not a log: {one_line(str(error))}"
         raise YouBenchaError("LOG_INVALID", message, hint="Delete it; `results.json` does not depend on it.") from error

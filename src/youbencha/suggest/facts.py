@@ -98,7 +98,7 @@ async def collect_facts(directory: Path, home: RepositoryInfo | None, baseline: 
         raise YouBenchaError(
             "BASELINE_UNKNOWN",
             f"{home.top} has no branch, tag or commit {baseline!r}.",
-            hint="`git log --oneline` there shows the commits; give the one that the agent started from.",
+            hint="Give the commit that the agent started from; `git log --oneline` there lists the commits.",
         )
     published = await git.ask("branch", "--remotes", "--contains", commit) or ""
     return Facts(

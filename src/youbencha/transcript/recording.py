@@ -202,7 +202,7 @@ class Recorder:
             if self._full:
                 return 0
             self._full = True
-            message = "The recording is full: from here on, it has only the most important events."
+            message = "The recording is full: from here on, it contains only the most important events."
             line = event_to_json(WarningRaised(at=event.at, code="RECORDING_FULL", message=message))
         self._room -= len(line)
         if self._writer is not None:

@@ -117,7 +117,7 @@ def _note_denied_hosts(context: TrialContext) -> None:
     context.record.set_sandbox(sandbox.model_copy(update={"denied": denied}))
     if denied:
         hosts = first_few([f"{host.host} ({plural(host.attempts, 'attempt')})" for host in denied], _SHOWN_HOSTS)
-        context.warn("NETWORK_DENIED", f"the agent tried to reach hosts that are not in the allowlist: {hosts}")
+        context.warn("NETWORK_DENIED", f"The agent tried to reach hosts outside the allowlist: {hosts}")
 
 
 def reclaim(context: TrialContext) -> None:

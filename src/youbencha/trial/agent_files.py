@@ -256,8 +256,8 @@ async def give_files(context: TrialContext) -> None:
 async def take_files_away(context: TrialContext, overlay: Overlay) -> None:
     """Restore the checkout, after the agent's processes have ended and before it is looked at."""
     if replaced := await in_thread(lambda _: overlay.revert()):
-        message = f"the agent put directories in place of files that were laid over the checkout: {first_few(replaced)}"
-        context.warn("WORKSPACE_TAMPERED", f"{message}; they were removed")
+        message = f"The agent replaced files from `files` with directories, which were removed: {first_few(replaced)}"
+        context.warn("WORKSPACE_TAMPERED", message)
 
 
 def _lay(overlay: Overlay, entry: Given, _: object) -> None:

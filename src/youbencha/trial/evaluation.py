@@ -166,7 +166,7 @@ async def _bounded(context: EvaluationContext) -> EvaluationResult:
     except TimeoutError as error:
         if not limit.expired():
             raise
-        message = f"The evaluator did not end within {evaluator.time_limit_s:g} s."
+        message = f"The evaluator did not finish within {evaluator.time_limit_s:g} s."
         raise YouBenchaError("EVALUATOR_TIMEOUT", message) from error
 
 

@@ -171,7 +171,7 @@ def _no_key(provider: Provider | None) -> YouBenchaError:
     names = " or ".join(key_names(provider)[0] for provider in providers)
     return YouBenchaError(
         "GATEWAY_KEY_MISSING",
-        f"the gateway has no key{f' for {provider}' if provider else ''}",
+        f"The gateway has no key{f' for {provider}' if provider else ''}",
         hint=f"Export {names}, or set `gateway.secrets_file` to a file of NAME=VALUE lines.",
     )
 

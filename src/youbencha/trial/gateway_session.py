@@ -178,7 +178,7 @@ class TrialGateway:
             summary = self._redactor.text(self._agent.mismatches[0].summary)
             yield KeyWarning("CASSETTE_MISMATCH", f"{summary} (full diff: artifacts/{self._mismatches[0]})")
         if why := self._agent.cassette_doubts:
-            yield KeyWarning("CASSETTE_INCOMPLETE", f"a replay may fail: {why}")
+            yield KeyWarning("CASSETTE_INCOMPLETE", f"A replay may fail: {why}")
 
     @asynccontextmanager
     async def key_for(self, name: str) -> AsyncIterator[EvaluatorAccess]:
@@ -201,7 +201,7 @@ class TrialGateway:
         spent_by_agent = budget is not None and budget.exceeded
         warnings = await self._keys.close()
         if self._evaluators_exceeded and not spent_by_agent:
-            return [KeyWarning("BUDGET_EXCEEDED", "the evaluators exceeded the run's total budget"), *warnings]
+            return [KeyWarning("BUDGET_EXCEEDED", "The evaluators exceeded the run's total budget."), *warnings]
         return warnings
 
     def _write_mismatches(self, mismatches: Sequence[Mismatch], directory: Path) -> tuple[str, ...]:
@@ -294,7 +294,7 @@ class GatewayKeys:
         self, role: KeyRole, name: str, *, places: Places | None = None, peers: frozenset[str] | None = None
     ) -> GatewayAccess:
         if self._warnings is not None:
-            raise YouBenchaError("TRIAL_CLOSED", "The trial has ended: it gets no further keys")
+            raise YouBenchaError("TRIAL_CLOSED", "The trial has finished, so it gets no further keys.")
         is_agent = role == "agent"
         if is_agent:
             await self._forget_agent()
@@ -341,7 +341,7 @@ class GatewayKeys:
             self._warnings = []
             await self._running.aclose()
             if self._ledger.failure is not None:
-                message = f"the gateway's ledger is incomplete: {self._ledger.failure}"
+                message = f"The gateway's ledger is incomplete: {self._ledger.failure}"
                 self._warnings.append(KeyWarning("LEDGER_INCOMPLETE", message))
         return self._warnings
 
@@ -352,7 +352,7 @@ class GatewayKeys:
             assert ended is not None, "a key is ended once"
             self._ended[key] = ended
         if key not in self._ended:
-            raise YouBenchaError("KEY_NOT_ISSUED", "this key was not issued for this trial")
+            raise YouBenchaError("KEY_NOT_ISSUED", "This key was not issued for this trial.")
         await self.gateway.settled(self._ended[key])
         return self._ended[key]
 

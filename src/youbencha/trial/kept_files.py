@@ -65,8 +65,8 @@ def keep_agent_files(agent: AgentSpec, config_dir: Path, target: Path, redactor:
     try:
         files = _keep_files(agent, config_dir, target, redactor)
     except OSError as error:
-        message = f"The agent's files cannot be copied to {target}: {error.filename or ''} {error.strerror or error}"
-        raise YouBenchaError("ARTIFACTS_NOT_WRITABLE", message, hint="Check that there is room.") from error
+        message = f"Cannot copy the agent's files to {target}: {error.filename or ''} {error.strerror or error}"
+        raise YouBenchaError("ARTIFACTS_NOT_WRITABLE", message, hint="Check the free disk space.") from error
     written = agent.model_dump(mode="json", exclude_none=True)
     written["config"] = {name: value for name, value in agent.config.items() if name != "prompt"}
     about = as_json(KeptAgent(agent=written, files=tuple(files)))

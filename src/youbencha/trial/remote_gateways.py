@@ -41,7 +41,7 @@ async def lend(
     run where its cassette is.
     """
     if names := sent_secrets(portable(plan)):
-        message = f"sent to the node, because the agent needs them itself: {', '.join(names)}"
+        message = f"Secrets sent to the node, because the agent itself needs them: {', '.join(names)}"
         on_event(WarningRaised(code="SECRETS_SENT", message=message))
     if plan.gateway is None:
         yield None

@@ -222,7 +222,7 @@ async def compare(context: TrialContext) -> Changes | None:
         record.add_diff()
         if changes.left_out_of_patch:
             left_out = ", ".join(changes.left_out_of_patch[:10])
-            context.warn("PATCH_INCOMPLETE", f"too large or too deep for the patch: {left_out}")
+            context.warn("PATCH_INCOMPLETE", f"Files too large or too deeply nested for the patch: {left_out}")
         record.set_digest(await context.digest if context.digest else None)
         return changes
 

@@ -193,8 +193,8 @@ class Checkpoints:
             if lost := sorted(self._recorder.left_out & target.keys()):
                 raise YouBenchaError(
                     "RESTORE_WOULD_LOSE",
-                    f"{format_path(lost[0])} would be replaced, but is too large or unreadable, so it cannot be kept.",
-                    hint="Move it away, then try again. Nothing was changed.",
+                    f"{format_path(lost[0])} would be replaced, but is too large or unreadable for a checkpoint.",
+                    hint="Move it, then try again. Nothing was changed.",
                 )
             differing = await self._differing(name, target, message)
             await restore_files(self.tree, differing, self._repository.git_dir, read_permissions(message, target))
@@ -302,8 +302,7 @@ class Checkpoints:
         return YouBenchaError(
             "CHECKPOINT_FAILED",
             f"A checkpoint could not be written to {self._repository.common}: {reason}",
-            hint="Free some space there, or correct its permissions; or do without checkpoints:"
-            " `checkpoint_interval: 0`.",
+            hint="Free some space or correct its permissions, or turn checkpoints off with `checkpoint_interval: 0`.",
         )
 
     # What an agent may have done to the refs
@@ -415,7 +414,8 @@ class _UsersRepository:
             raise YouBenchaError(
                 "REPO_UNSUPPORTED",
                 f"The repository {self.top} keeps its refs in reftables, which checkpoints do not support yet.",
-                hint="Convert them to files with `git refs migrate`, or do without: `checkpoint_interval: 0`.",
+                hint="Convert them to files with `git refs migrate`, or turn checkpoints off:"
+                " `checkpoint_interval: 0`.",
             )
         path = self.git_dir.path
         make_git_dir(path, "0" * (64 if self._uses_sha256() else 40))

@@ -155,7 +155,7 @@ def unreadable(path: bytes, error: OSError) -> YouBenchaError:
     return YouBenchaError(
         "GIT_FAILED",
         f"Cannot read {format_path(path)}: {error.strerror or error}",
-        hint="The agent left something that cannot be read: its content is unknown.",
+        hint="The agent left files that cannot be read, so their content is unknown.",
     )
 
 

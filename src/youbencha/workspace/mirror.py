@@ -354,7 +354,7 @@ async def commit_beginning(git_dir: Path, prefix: str, where: str) -> str | None
         raise YouBenchaError(
             "REPO_COMMIT_UNKNOWN",
             f"{len(commits)} commits of the repository {where} begin with {prefix}.",
-            hint=f"Write more of it: {', '.join(commits[:3])}.",
+            hint=f"Write more characters of it: {', '.join(commits[:3])}.",
         )
     return commits[0] if commits else None
 
@@ -363,7 +363,7 @@ def unknown_commit(written: str, where: str) -> YouBenchaError:
     return YouBenchaError(
         "REPO_COMMIT_UNKNOWN",
         f"The repository {where} has no commit {written}.",
-        hint="Check the id; a commit that is on no branch needs its full id.",
+        hint="Check the id; a commit outside of all branches needs its full id.",
     )
 
 
@@ -422,8 +422,8 @@ async def ask_remote(
     if result.truncated:
         raise YouBenchaError(
             "REPO_TOO_LARGE",
-            f"The repository {remote.public_url} has more branches and tags than can be listed.",
-            hint="Clone it with those that you need, and name the clone's directory.",
+            f"The repository {remote.public_url} has too many branches and tags to list.",
+            hint="Clone it with only the branches you need, and name the clone's directory.",
         )
     return result.printed
 

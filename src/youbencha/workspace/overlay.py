@@ -222,7 +222,7 @@ class Overlay:
         except OSError as error:
             raise YouBenchaError(
                 "AGENT_FILES_NOT_REMOVABLE",
-                f"The agent's files cannot be removed from {self._tree}: {error.filename} {error.strerror}",
+                f"Cannot remove the agent's files from {self._tree}: {error.filename} {error.strerror}",
             ) from error
         self._originals, self._made, self._removed = {}, [], {}
         return replaced
@@ -299,8 +299,8 @@ def invalid(message: str, hint: str | None = None) -> YouBenchaError:
 def not_writable(directory: Path, error: OSError) -> YouBenchaError:
     return YouBenchaError(
         "AGENT_FILES_NOT_WRITABLE",
-        f"The agent's files cannot be copied to {directory}: {error.filename or ''} {error.strerror or error}",
-        hint="Check that there is room, and that no file is where a directory must be.",
+        f"Cannot copy the agent's files to {directory}: {error.filename or ''} {error.strerror or error}",
+        hint="Check the free disk space, and that no file is where a directory must be.",
     )
 
 

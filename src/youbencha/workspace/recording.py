@@ -358,8 +358,8 @@ async def restore_files(
         raise YouBenchaError(
             "RESTORE_FAILED",
             f"The files could not be restored: {getattr(error, 'strerror', None) or error}",
-            hint="Correct the permissions, or free some space, and restore again. Nothing is lost: how the files were"
-            " before is kept as a checkpoint.",
+            hint="Correct the permissions or free some space, then restore again. Nothing is lost: a checkpoint has the"
+            " files as they were before.",
         ) from error
 
 
@@ -397,7 +397,7 @@ def _in_the_way(path: bytes, of: bytes) -> YouBenchaError:
     return YouBenchaError(
         "RESTORE_BLOCKED",
         f"{format_path(path)} is in the way of {format_path(of)}.",
-        hint="Nothing was changed. Move it away, then try again.",
+        hint="Nothing was changed. Move it, then try again.",
     )
 
 

@@ -380,7 +380,7 @@ def _checkout_error(failed: GitFailed, commit: str, directory: Path) -> YouBench
         return YouBenchaError(
             "REPO_HOSTILE",
             f"git refuses to write the files of commit {commit[:12]}: {failed.reason}",
-            hint="Its tree contains names that would be dangerous on this machine.",
+            hint="Its tree contains file names that would be dangerous on this machine.",
         )
     return failed
 
@@ -409,5 +409,5 @@ def _not_applicable(patch: Path, commit: str, reason: str) -> YouBenchaError:
     return YouBenchaError(
         "PATCH_NOT_APPLICABLE",
         f"The patch {patch.name} cannot be applied to commit {commit[:12]}: {reason}",
-        hint="It must be made by git, for this commit, with binary files; paths outside of the tree are refused.",
+        hint="Create it with `git diff --binary` against this commit; paths outside of the tree are refused.",
     )

@@ -275,7 +275,7 @@ def not_writable(directory: Path, reason: str) -> YouBenchaError:
     return YouBenchaError(
         "WORKSPACE_NOT_WRITABLE",
         f"Cannot write the workspace {directory}: {reason}",
-        hint="Free some space there, or set `workspace_dir` to a directory that you may write to.",
+        hint="Free some space, or set `workspace_dir` to a directory that you may write to.",
     )
 
 
@@ -355,9 +355,9 @@ def parents_without(names: Sequence[str], cache_dir: Path | None, *, near: Path)
         files = ", ".join(str(path) for path in dict.fromkeys(above.values()))
         raise YouBenchaError(
             "INSTRUCTIONS_ABOVE_WORKSPACE",
-            f"Agents on this host would read {files}: it is above every directory in which they could work "
+            f"Agents on this host would read {files}: it is above every directory that they could work in "
             f"({', '.join(map(str, parents))}).",
-            hint="Move it, set TMPDIR or `cache_dir` in your settings to a directory that is not below it, or use "
+            hint="Move it, set TMPDIR or `cache_dir` in your settings to a directory outside of its directory, or use "
             "`sandbox: docker`.",
         )
     disk = _disk(near)

@@ -381,7 +381,7 @@ def not_removable(top: Path, error: OSError) -> YouBenchaError:
     return YouBenchaError(
         "WORKSPACE_NOT_REMOVABLE",
         f"Cannot remove {format_path(error.filename or top)}: {error.strerror or error}",
-        hint="It may belong to another user, such as a container's: remove it by hand.",
+        hint="It may belong to another user, such as one in a container. Remove it by hand.",
     )
 
 

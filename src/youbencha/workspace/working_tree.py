@@ -57,7 +57,8 @@ def require_repository(directory: Path) -> Location:
         raise YouBenchaError(
             "REPO_NOT_FOUND",
             f"{directory} is not in a git repository, which checkpoints and working trees need.",
-            hint="Make it one (`git init`), or do without: `event_loop: {checkpoint_interval: 0}` in ralph.yml.",
+            hint="Create one with `git init`, or turn checkpoints off in ralph.yml:"
+            " `event_loop: {checkpoint_interval: 0}`.",
         )
     return location
 
@@ -143,7 +144,7 @@ async def add_worktree(directory: Path, name: str) -> Path:
     except GitFailed as failed:
         raise YouBenchaError(
             "WORKTREE_FAILED",
-            f"A working tree for the loop could not be made in {path}: {failed.reason}",
+            f"Cannot create a working tree for the loop in {path}: {failed.reason}",
             hint="The repository needs at least one commit, and its parent directory must be writable.",
         ) from failed
     made = locate(path)
@@ -193,7 +194,7 @@ async def remove_worktree(directory: Path, worktree: Worktree, *, force: bool = 
 
 
 def _not_removed(worktree: Worktree, why: str) -> YouBenchaError:
-    hint = "Commit and merge what you want to keep; `--force` removes it in any case."
+    hint = "Commit and merge the changes you want to keep; `--force` removes it in any case."
     return YouBenchaError("WORKTREE_IN_USE", f"{worktree.path} was not removed: {why}", hint=hint)
 
 

@@ -352,7 +352,7 @@ class ControlServer:
             raise YouBenchaError(
                 "CONTROL_CANNOT_LISTEN",
                 f"The control server cannot listen on {where}: {error.strerror or error}",
-                hint="Choose another port, or end the program that uses it.",
+                hint="Choose another port, or stop the program that uses it.",
             ) from error
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:

@@ -181,7 +181,7 @@ class _Explanation:
     def _host_failed(self) -> ErrorRecord | None:
         if (reason := self._ending.process.exit.host_failure) is None:
             return None
-        message = f"Something around the agent failed while it ran: {reason}."
+        message = f"The host or the sandbox failed while the agent ran: {reason}."
         return self._record(codes.HOST_FAILED, message, "Neither the agent nor its limits did this: run it again.")
 
     def _timeout(self) -> ErrorRecord | None:
@@ -443,7 +443,7 @@ def process_warnings(
     if done.exit.guard_lost:
         yield error_record(
             agent.code(codes.GUARD_LOST),
-            "The process that supervises the agent was killed; the agent was ended with it.",
+            "The process that supervises the agent was killed, and the agent with it.",
             at,
             "Find out what kills processes here: the agent itself, or a system that runs out of memory.",
         )

@@ -128,7 +128,9 @@ async def _resolve(ray: Any, address: str | None) -> str | None:
             raise YouBenchaError("RAY_UNREACHABLE", message, hint=START_HINT) from error
     host, _, port = (address or "").rpartition(":")
     if not host or not port.isdecimal():
-        raise YouBenchaError("OPTION_INVALID", f"--address {address}: not an address", hint="Write HOST:PORT, or auto.")
+        raise YouBenchaError(
+            "OPTION_INVALID", f"--address {address} is not an address.", hint="Write HOST:PORT, or auto."
+        )
     return address
 
 
@@ -173,8 +175,8 @@ def _not_connected(address: str | None, reason: str) -> YouBenchaError:
     if "ersion mismatch" in reason:
         return YouBenchaError(
             "RAY_VERSION_MISMATCH",
-            f"The Ray cluster at {address} has other versions than this machine (Python {platform.python_version()}): "
-            f"{reason}",
+            f"The Ray cluster at {address} has different versions from this machine "
+            f"(Python {platform.python_version()}): {reason}",
             hint="All nodes need the same Python and the same Ray.",
         )
     where = f"the Ray cluster at {address}" if address else "Ray on this machine"
@@ -237,7 +239,7 @@ async def _check_versions(ray: Any, nodes: tuple[Node, ...]) -> None:
     if other:
         raise YouBenchaError(
             "RAY_VERSION_MISMATCH",
-            f"All nodes need youBencha {__version__}, as this machine has: {first_few(other)}.",
+            f"All nodes need youBencha {__version__}, like this machine: {first_few(other)}.",
             hint=f"Install it there: `pip install 'youbencha[ray]=={__version__}'`.",
         )
 

@@ -106,7 +106,7 @@ def run_on_node(version: str, shipment: Shipment, order: AttemptOrder) -> Iterat
     yield NodeStarted(platform.node(), os.getpid())
     if version != __version__:
         yield AttemptFailure(
-            "RAY_VERSION_MISMATCH", f"This node has youBencha {__version__}, and the driver {version}."
+            "RAY_VERSION_MISMATCH", f"This node has youBencha {__version__}, and the driver has {version}."
         )
         return
     global _loop

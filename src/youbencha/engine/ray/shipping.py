@@ -111,7 +111,7 @@ def check_files(plan: Plan) -> None:
             raise YouBenchaError(
                 "AGENT_FILES_UNSUPPORTED",
                 f"{entry.kind}: {source} cannot be sent to nodes, because it is not in {base}.",
-                hint="Put it there, next to the configuration or below.",
+                hint="Move it there, next to the configuration or below.",
             )
 
 
@@ -128,7 +128,7 @@ def collect_files(plan: Plan, never: Sequence[Path] = ()) -> tuple[FilePart, ...
             raise YouBenchaError(
                 "FILES_TOO_LARGE",
                 f"The files of {plan.case.agent.type} are more than {_MAX_SENT_BYTES // 1024**2} MiB.",
-                hint="They are sent to each node: name smaller directories.",
+                hint="They are copied to each node. Name smaller directories.",
             )
     return tuple(parts)
 
@@ -290,7 +290,7 @@ class PartsWriter:
         if self._bytes < 0 or self._files < 0:
             raise YouBenchaError(
                 "FILES_TOO_LARGE",
-                f"A trial's files are more than {MAX_BYTES // 1024**3} GiB, or more than {MAX_FILES:,}.",
+                f"A trial's files exceed {MAX_BYTES // 1024**3} GiB or {MAX_FILES:,} files.",
                 hint="Turn `results.keep_workspaces` off, or make the agent's output smaller.",
             )
 

@@ -458,7 +458,7 @@ async def cast_vote(context: EvaluationContext, task: JudgeTask, number: int, do
     raise YouBenchaError(
         "JUDGE_NO_VERDICT",
         f"The judge ({task.judge_agent.type}) gave no usable verdict in two attempts: {unusable}.",
-        hint="See its answer in its youbencha-log.json. Try a stronger model, or fewer and clearer assertions.",
+        hint="Its answer is in its youbencha-log.json. Try a stronger model, or fewer and clearer assertions.",
     )
 
 

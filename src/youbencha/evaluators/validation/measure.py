@@ -249,7 +249,7 @@ async def _write_work(context: EvaluationContext, task: ValidationTask, path: Pa
     """
     changes, config = context.changes, task.config
     if changes is None:
-        raise YouBenchaError("VALIDATION_WITHOUT_CHANGES", "It is not known what the agent changed.")
+        raise YouBenchaError("VALIDATION_WITHOUT_CHANGES", "The agent's changes are unknown.")
     if config.mode == "shared" or (config.mode == "separate" and config.copy_ignored):
         await in_thread(lambda check: copy_tree(context.directory, path, check, unreadable_ok=True))
         return changes.files

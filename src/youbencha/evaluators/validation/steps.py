@@ -202,7 +202,9 @@ class StepRunner:
         if result.exit.code != 0:
             log_withheld_variables(log, env, self._context.harness_env, self._sandbox)
         if failure := result.exit.host_failure:
-            raise YouBenchaError("VALIDATION_HOST_FAILED", f"Something around `{line}` failed while it ran: {failure}.")
+            raise YouBenchaError(
+                "VALIDATION_HOST_FAILED", f"The host or the sandbox failed while `{line}` ran: {failure}."
+            )
         ended_by = f"its limit of {result.exit.limit_hit}" if result.exit.limit_hit else result.exit.signal
         duration_ms = round(result.duration_s * 1000)
         self.steps[name] = StepResult(result.exit.code, result.timed_out, duration_ms, result.printed, ended_by)

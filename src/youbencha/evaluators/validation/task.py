@@ -114,8 +114,8 @@ class ValidationTask:
         if repository is None:
             raise YouBenchaError(
                 "VALIDATION_WITHOUT_REPOSITORY",
-                "The evaluator validation needs the repository that the agent started from.",
-                hint="Use it in a test case; for a directory (`yb eval`), use the evaluator command.",
+                "The evaluator `validation` needs the repository that the agent started from.",
+                hint="Use it in a test case; for a directory (`yb eval`), use the evaluator `command`.",
             )
         validation = await repository.find(config.validation_tag) if config.validation_tag else None
         reference = await repository.find(config.reference_tag) if config.reference_tag else None

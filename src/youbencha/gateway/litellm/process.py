@@ -81,7 +81,7 @@ class LiteLLM:
         result = await asyncio.shield(self._running)
         return YouBenchaError(
             "LITELLM_DIED",
-            f"LiteLLM ended while it was in use ({_ending(result)})",
+            f"LiteLLM exited while it was in use ({_ending(result)})",
             hint=f"Its output is in {self._log_file}." if self._log_file else None,
         )
 

@@ -53,7 +53,7 @@ def init_program(architecture: str, *, cache_dir: Path) -> Path:
         raise YouBenchaError(
             "SANDBOX_ARCHITECTURE_UNSUPPORTED",
             f"Containers are not supported on this engine's architecture ({architecture or 'unknown'}).",
-            hint=f"Supported are {' and '.join(_ARCHITECTURES)}. Without a container, any works: `sandbox: local`.",
+            hint=f"Supported: {' and '.join(_ARCHITECTURES)}. `sandbox: local` works on any architecture.",
         )
     program = (_INIT / f"init-{name}").read_bytes()
     directory = cache_dir.absolute() / "init"

@@ -477,7 +477,7 @@ def died_at_once(state: dict[str, Any] | None) -> YouBenchaError:
     reason = state.get("Error") or f"exit code {state.get('ExitCode', 'unknown')}"
     return YouBenchaError(
         "SANDBOX_FAILED",
-        f"The container ended before a program could be started in it: {reason}",
+        f"The container exited before a program could be started in it: {reason}",
         hint="The image must be for this host's architecture. More memory may help: `sandbox: {memory: 1g}`.",
     )
 

@@ -210,7 +210,7 @@ async def _check_base(engine: Engine, base: str, progress: StepProgress) -> Imag
         raise YouBenchaError(
             "IMAGE_OTHER_MACHINE",
             f"{base} is for Linux on {machine}, this host is {sys.platform} on {platform.machine()}",
-            hint="The agent's CLI is taken from this host's toolbox: build on a host of the image's architecture.",
+            hint="The image uses the CLI from this host's toolbox: build on a host with the image's architecture.",
         )
     major, minor = (int(part) for part in release.split(".")[:2])
     return ImagePython((version[0], version[1]), machine, (major, minor))

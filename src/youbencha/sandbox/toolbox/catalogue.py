@@ -142,6 +142,6 @@ def _not_in_any_wheel(agent: CatalogueEntry, version: str | None, recipe: Recipe
     return YouBenchaError(
         "AGENT_VERSION_NOT_FOUND",
         f"No known wheel of {recipe.package} contains {agent.name} {version}",
-        hint=f"Known there: {known}. Any published version comes from npm: "
+        hint=f"Known versions: {known}. npm has every published version: "
         f"`yb agents install {agent.name}@{version} --from npm`.",
     )

@@ -122,7 +122,7 @@ async def _watch(
 def _too_slow(label: str, timeout_s: float, result: ProcessResult) -> YouBenchaError:
     return YouBenchaError(
         "TOOLBOX_TIMEOUT",
-        f"{label}: not finished after {timeout_s / 60:.0f} minutes",
+        f"{label}: the installation did not finish within {timeout_s / 60:.0f} minutes",
         hint="Check the network, the proxy, and your pip or npm configuration.",
         context={"output": result.output[-_TAIL:]},
     )

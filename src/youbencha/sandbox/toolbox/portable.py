@@ -130,8 +130,8 @@ async def _own_node(root: Path, env: Mapping[str, str]) -> Path:
         raise YouBenchaError(
             "NODE_NOT_PORTABLE",
             f"{node} needs libraries that an image may not have: {', '.join(unusual)}",
-            hint="Put an official build of Node.js on PATH (a distribution's own is in several parts), or use the "
-            "CLI that the image brings (`sandbox.agent: image`).",
+            hint="Put an official build of Node.js on PATH (a distribution's own is split into several libraries), or"
+            " use the CLI of the image (`sandbox.agent: image`).",
         )
     try:
         _copy_executable(node, copy)
@@ -166,7 +166,7 @@ async def portable_python(directory: Path) -> Path:
             raise YouBenchaError(
                 STORAGE,
                 f"{directory} cannot be prepared for containers: {error}",
-                hint="Free some space there, or set YOUBENCHA_TOOLBOX to a writable directory.",
+                hint="Free some space, or set YOUBENCHA_TOOLBOX to a writable directory.",
             ) from error
     return python
 
@@ -197,7 +197,7 @@ async def _describe(python: Path) -> _Base:
         raise YouBenchaError(
             "AGENT_CANNOT_RUN",
             f"The Python of {python} does not run: {done.output.strip()[-300:]}",
-            hint="It was moved or removed. Remove this version from the toolbox and install it again.",
+            hint="Python was moved or removed. Remove this version from the toolbox and install it again.",
         )
     prefix, stdlib, packages = map(Path, json.loads(lines[-1]))
     return _Base(python.resolve(), prefix, stdlib, packages)
@@ -250,6 +250,6 @@ async def loaded_by(files: Sequence[Path], *, cwd: Path) -> SharedLibraries:
 def _no_ldd(why: str) -> YouBenchaError:
     return YouBenchaError(
         "TOOLBOX_LDD",
-        f"`ldd`, which lists the libraries of a program, cannot be run: {why}",
-        hint="It comes with glibc. Or use the CLI that the image brings (`sandbox.agent: image`).",
+        f"Cannot run `ldd`, which lists the libraries of a program: {why}",
+        hint="It comes with glibc. You can also use the CLI of the image (`sandbox.agent: image`).",
     )

@@ -203,7 +203,7 @@ class NpmFetcher:
             raise YouBenchaError(
                 "NPM_NOT_FOUND",
                 f"{self._recipe.package} comes from npm, but `npm` is not on PATH",
-                hint="Install Node.js 20 or newer: it brings `node` and `npm`.",
+                hint="Install Node.js 20 or newer: it contains `node` and `npm`.",
             )
         # In its own project, not with `--prefix`: npm would look for the *global* configuration there, and miss a
         # company's registry or `cafile` (measured: SELF_SIGNED_CERT_IN_CHAIN).

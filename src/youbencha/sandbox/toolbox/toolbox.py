@@ -167,7 +167,7 @@ class Toolbox:
             raise YouBenchaError(
                 STORAGE,
                 f"The toolbox {self.root} cannot be written: {error}",
-                hint="Free some space there, or set YOUBENCHA_TOOLBOX to a writable directory.",
+                hint="Free some space, or set YOUBENCHA_TOOLBOX to a writable directory.",
             ) from error
 
     async def _try_each(
@@ -200,7 +200,7 @@ def _reported(result: InstallResult, source: str | None, progress: StepProgress)
         raise YouBenchaError(
             "AGENT_FROM_OTHER_SOURCE",
             f"{have.agent} {have.version} is installed already, from {have.source}",
-            hint=f"To have it from {source}, remove it first: `yb agents remove {have.agent}@{have.version}`.",
+            hint=f"To install it from {source}, remove it first: `yb agents remove {have.agent}@{have.version}`.",
         )
     progress(f"{have.agent} {have.version} is already installed")
     return have
