@@ -121,7 +121,7 @@ def test_the_error_as_a_whole_reads_well(tmp_path: Path) -> None:
         ("name: x\n? [a]\n: b\n", "case.yaml:1:1: a key must be text"),
         ("5: a\nname: x\n", "case.yaml:1:1: 5: a key must be text"),
         ("name: !!int x\n", "case.yaml: is not valid YAML: a value does not fit its tag"),
-        ("name: a\nagent:\n  type: x\n  type: secret\n", "case.yaml:4:3: the key is given twice"),
+        ("name: a\nagent:\n  type: x\n  type: secret\n", "case.yaml:4:3: the key `type` is given twice"),
         ("turns: &t [*t]\nname: x\n", "case.yaml:1:8: turns.0: must be text, not empty"),
         (
             "name: a\x00\n",

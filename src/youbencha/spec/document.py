@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -212,7 +213,8 @@ def _syntax_problem(error: MarkedYAMLError, text: str) -> Problem:
     mark = error.problem_mark or error.context_mark
     message, hint = f"is not valid YAML: {error.problem or error.context or 'it cannot be read'}", None
     if isinstance(error, DuplicateKeyError):
-        message = "the key is given twice"
+        name = re.match(r"[\"']?([\w.-]+)", text[mark.index :]) if mark else None
+        message = f"the key `{name[1]}` is given twice" if name else "the key is given twice"
     elif error.problem == _NO_TAGS:
         message, hint = _NO_TAGS, "write a plain value"
     elif isinstance(error, ComposerError):
