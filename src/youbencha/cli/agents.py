@@ -92,7 +92,7 @@ def list_agents(as_json: Annotated[bool, typer.Option("--json", help="Print JSON
 def path(
     agent: Annotated[str, typer.Argument(metavar="AGENT[@VERSION]", help="An agent, such as claude-code.")],
 ) -> None:
-    """Print the path of the program that a run would use: the one on PATH, else the newest in the toolbox.
+    """Print the path of the program that a run would use: the one on PATH, otherwise the newest in the toolbox.
 
     Example: `yb agents path claude-code`
     """

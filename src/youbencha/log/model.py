@@ -69,10 +69,10 @@ class AgentInfo(Record):
 
 class ModelInfo(Record):
     name: str
-    """"unknown" if neither the agent nor the configuration names one."""
+    """The model's name; "unknown" if neither the agent nor the configuration names one."""
     provider: str
     configured: str | None = None
-    """As the test case names it."""
+    """The model's name in the test case."""
 
 
 class Execution(Record):
@@ -94,7 +94,7 @@ class Message(Record):
 class ToolCall(Record):
     name: str
     arguments: str
-    """As the agent reports them: JSON if the agent prints JSON, else the rest of the line."""
+    """As the agent reports them: JSON if the agent prints JSON, otherwise the rest of the line."""
     result: str | None = None
     is_error: bool | None = None
     id: str | None = None
@@ -103,7 +103,7 @@ class ToolCall(Record):
 
 
 class Usage(Record):
-    """Tokens and cost, as far as reported. `total_tokens` is the sum of all four kinds."""
+    """Tokens and cost, if reported. `total_tokens` is the sum of all four kinds."""
 
     input_tokens: Count | None = None
     output_tokens: Count | None = None
@@ -113,7 +113,7 @@ class Usage(Record):
     cost_usd: Annotated[float, Field(ge=0)] | None = None
     cost_source: CostSource | None = None
     partial: bool = False
-    """True if the session ended before it reported its totals: the numbers are a lower bound."""
+    """Whether the session ended before it reported its totals, so that the numbers are a lower bound."""
 
     @property
     def tokens(self) -> Tokens:
@@ -141,9 +141,9 @@ class YouBenchaLog(Record):
     messages: tuple[Message, ...] = ()
     tool_calls: tuple[ToolCall, ...] = ()
     tool_calls_known: bool = True
-    """False: the agent does not report its calls."""
+    """Whether the agent reports its tool calls."""
     claims: tuple[Claim, ...] = ()
-    """What only the agent's text says, because nothing measured it."""
+    """Values from the agent's text that nothing measured."""
     usage: Usage | None = None
     turns: Count | None = None
     session_id: str | None = None

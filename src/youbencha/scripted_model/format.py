@@ -81,12 +81,12 @@ class _Part(BaseModel):
 class ScriptedUsage(_Part):
     """Tokens that an answer reports. Missing values come from the script's `usage`."""
 
-    input_tokens: int | None = Field(None, ge=0, description="Tokens read, without the cached ones.")
+    input_tokens: int | None = Field(None, ge=0, description="Tokens read, excluding cached ones.")
     output_tokens: int | None = Field(None, ge=0, description="Tokens written.")
     cache_read_input_tokens: int | None = Field(None, ge=0, description="Tokens read from the cache.")
-    cache_creation_input_tokens: int | None = Field(None, ge=0, description="Tokens put into the cache.")
+    cache_creation_input_tokens: int | None = Field(None, ge=0, description="Tokens written to the cache.")
     reasoning_tokens: int | None = Field(
-        None, ge=0, description="Those of the written tokens that went into thinking, for the APIs that say so."
+        None, ge=0, description="The written tokens that were used for thinking, for APIs that report them."
     )
 
 
@@ -95,15 +95,15 @@ class ScriptedToolCall(_Part):
 
     name: Template = Field(description="The tool's name, as the agent offers it: Bash, Write, ...", min_length=1)
     input: JsonTemplate = Field(default_factory=dict, description="The tool's arguments.")
-    id: Template | None = Field(None, description="The call's id; a new one each time if left out.", min_length=1)
+    id: Template | None = Field(None, description="The call's id; by default, a new one each time.", min_length=1)
 
 
 class HttpError(_Part):
     """An HTTP error instead of an answer."""
 
     status: int = Field(ge=400, le=599, description="HTTP status: 401, 429, 529, ...")
-    type: str | None = Field(None, description="The API's error type; derived from the status if left out.")
-    message: Template | None = Field(None, description="The error's text; a usual one if left out.")
+    type: str | None = Field(None, description="The API's error type; derived from the status by default.")
+    message: Template | None = Field(None, description="The error's text. Defaults to a typical one.")
     headers: dict[str, str | int] = Field(
         default_factory=dict, description="More response headers, such as retry-after or x-should-retry."
     )
@@ -117,19 +117,19 @@ class HttpError(_Part):
 
 
 class StreamError(_Part):
-    """An error in the middle of a stream that had begun well."""
+    """An error in the middle of a stream."""
 
     status: int = Field(
-        529, ge=400, le=599, description="Decides the type, and is the HTTP status if no stream was requested."
+        529, ge=400, le=599, description="Determines the error type. It is the HTTP status if no stream was requested."
     )
-    type: str | None = Field(None, description="The API's error type; derived from the status if left out.")
-    message: Template | None = Field(None, description="The error's text; a usual one if left out.")
+    type: str | None = Field(None, description="The API's error type; derived from the status by default.")
+    message: Template | None = Field(None, description="The error's text. Defaults to a typical one.")
 
 
 class Drop(_Part):
     """The connection is closed in the middle of the answer."""
 
-    after_events: int = Field(3, ge=0, description="How many events are sent before; 0 means only headers.")
+    after_events: int = Field(3, ge=0, description="How many events are sent first. 0 sends only the headers.")
     clean: bool = Field(False, description="End the answer as if it were complete, instead of closing the connection.")
 
 
@@ -140,18 +140,18 @@ _BESIDE_INSTEAD = frozenset({"error", "garbage", "delay", "times"})
 
 
 class ScriptedAnswer(_Part):
-    """One answer of the model, with what goes wrong while it is given."""
+    """One answer of the model, with any faults to simulate."""
 
     text: Template | list[Template] | None = Field(
-        None, description="What the model says; a list makes several text blocks."
+        None, description="The text of the answer. A list makes several text blocks."
     )
-    thinking: Template | None = Field(None, description="What the model thinks before.")
+    thinking: Template | None = Field(None, description="The model's thinking before the answer.")
     tools: list[ScriptedToolCall] = Field(
         default_factory=list, description="Tools that the model calls, in this order."
     )
     usage: ScriptedUsage = Field(default_factory=ScriptedUsage, description="Tokens of this answer.")
     stop_reason: StopReason | None = Field(
-        None, description="Why the model stops; tool_use if it calls tools, else end_turn."
+        None, description="Why the model stops. Defaults to tool_use if it calls tools, otherwise to end_turn."
     )
     delay: Duration = Field(0.0, description="Time before the answer begins.")
     pause: Duration = Field(0.0, description="Time between two events of a stream (two pieces, with chunk_bytes).")
@@ -189,7 +189,7 @@ class ScriptedAnswer(_Part):
 
 
 class Turn(ScriptedAnswer):
-    """What the model answers to one request, or to several in a row."""
+    """The model's answer to one request, or to several in a row."""
 
     times: Annotated[int, Field(ge=1)] | Literal["forever"] = Field(
         1, description="How many requests are answered this way: a number, or forever."
@@ -197,7 +197,7 @@ class Turn(ScriptedAnswer):
 
 
 class When(_Part):
-    """Which requests a conversation is for. All given conditions must match."""
+    """Conditions for a conversation's requests. All given conditions must match."""
 
     system_contains: str | None = Field(None, description="Text that the system prompt contains.", min_length=1)
     prompt_contains: str | None = Field(None, description="Text that the first user message contains.", min_length=1)
@@ -222,7 +222,7 @@ Turns = Annotated[list[Turn], AfterValidator(_turns_can_be_reached)]
 
 
 class ScriptedConversation(_Part):
-    """Turns for some of the requests, such as those of a subagent; counted on their own."""
+    """Turns for some of the requests, such as those of a subagent; counted separately."""
 
     when: When
     turns: Turns = Field(min_length=1, description="The answers, one after the other.")
@@ -232,33 +232,35 @@ SIDE_ANSWER = ScriptedAnswer(text="ok", usage=ScriptedUsage(input_tokens=8, outp
 
 
 class Script(_Part):
-    """What a scripted model answers, turn by turn."""
+    """The answers of a scripted model, turn by turn."""
 
-    model: Template | None = Field(None, description="The model's name in the answers; the requested one if left out.")
+    model: Template | None = Field(None, description="The model's name in the answers; by default, the requested one.")
     models: list[str] = Field(
-        default_factory=list, description="The models that exist: 404 for any other. Every model exists if left out."
+        default_factory=list,
+        description="The models that exist; requests for others get a 404. By default, every model exists.",
     )
     usage: ScriptedUsage = Field(
         default_factory=ScriptedUsage, description="Tokens of each answer without its own `usage`."
     )
     turns: Turns = Field(default_factory=list, description="The answers, one after the other, for each session.")
     conversations: list[ScriptedConversation] = Field(
-        default_factory=list, description="Other turns for some requests; the first that matches is taken."
+        default_factory=list, description="Other turns for some requests; the first match applies."
     )
     side: ScriptedAnswer = Field(
-        SIDE_ANSWER, description="The answer to requests beside the agent's work (probes, titles): those without tools."
+        SIDE_ANSWER,
+        description="The answer to requests outside the agent's work, such as probes and titles: those without tools.",
     )
     after: Literal["error", "repeat-last"] = Field(
-        "error", description="After the last turn: an error 400, or the last turn again."
+        "error", description="The answer after the last turn: error 400, or the last turn again."
     )
     across_sessions: bool = Field(
-        False, description="Go on with the next turn in a new session: for an agent that runs again and again."
+        False, description="Continue with the next turn in a new session, for an agent that runs repeatedly."
     )
     tools_optional: bool = Field(
         False, description="Count requests without tools as turns too: for clients that are not agents."
     )
     require_key: Template | None = Field(
-        None, description="Answer 401 to requests without this API key; any key is accepted if left out.", min_length=1
+        None, description="Answer 401 to requests without this API key; by default, any key is accepted.", min_length=1
     )
 
     @model_validator(mode="after")

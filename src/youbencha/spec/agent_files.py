@@ -37,9 +37,9 @@ class AgentFiles(StrictModel):
     plugins: Paths = added(())
     """Plugin directories to load for this trial."""
     files: Line | None = added(None)
-    """A directory whose files are laid over the checkout before the agent starts, and removed when it has ended."""
+    """A directory whose files are copied into the checkout before the agent starts, and removed afterwards."""
     home: Line | None = added(None)
-    """A directory whose files are laid over the agent's home, which is then always a new one."""
+    """A directory whose files are copied into the agent's home, which is then always a new one."""
 
     @property
     def has_files(self) -> bool:

@@ -88,10 +88,10 @@ def _no_prompt(config: Mapping[str, Any]) -> None:
 
 
 class VariantSpec(AgentFiles):
-    """The same agent with something changed. Everything else is as in its orchestrator; a null removes a setting."""
+    """The same agent with something changed. All other settings are the orchestrator's. A null removes a setting."""
 
     name: Annotated[str, Field(max_length=50, pattern=NAME_PATTERN.pattern)]
-    """In results and options, the variant is called `<orchestrator>+<name>`."""
+    """The variant's name. Results and options call the variant `<orchestrator>+<name>`."""
     image: Line | None = None
     """The image of its container, in place of the orchestrator's."""
     env: dict[VariableName, str | None] = Field(default_factory=dict)
@@ -277,7 +277,7 @@ class ResourcesSpec(StrictModel):
 
 
 class TaskSpec(StrictModel):
-    """A task: a repository at a tag, what to do in it, and how the result is validated."""
+    """A task: a repository at a tag, a prompt, and how the result is validated."""
 
     id: Name | None = None
     """Identifies the task in results and options. Defaults to the last part of `repo`."""
@@ -363,7 +363,7 @@ class TaskSpec(StrictModel):
 
 
 class NetworkSpec(StrictModel):
-    """What containers reach besides the gateway."""
+    """The hosts that containers reach besides the gateway."""
 
     allowlist: Annotated[tuple[AllowedHost, ...], Field(strict=False)] = ()
     """Hosts that containers reach besides the gateway; `*.example.org` means every subdomain."""
@@ -400,7 +400,7 @@ class ArenaSpec(StrictModel):
     orchestrators: Annotated[tuple[OrchestratorSpec, ...], Field(strict=False, min_length=1)]
     """The agents to compare."""
     tasks: Annotated[tuple[TaskSpec, ...], Field(strict=False, min_length=1)]
-    """What the agents do."""
+    """The tasks that the agents do."""
     baseline: Line | None = None
     """The orchestrator or variant that all others are compared with. Defaults to a variant's orchestrator."""
     trials: Annotated[int, Field(ge=1, le=100_000)] = 1
@@ -418,7 +418,7 @@ class ArenaSpec(StrictModel):
     budgets: BudgetSpec = BudgetSpec.model_construct()
     """Limits on what may be spent."""
     network: NetworkSpec = NetworkSpec.model_construct()
-    """What containers reach besides the gateway."""
+    """The hosts that containers reach besides the gateway."""
     sandbox: Sandbox | None = None
     """Where agents run. Defaults to `docker`."""
     validation: ValidationSpec = ValidationSpec.model_construct()

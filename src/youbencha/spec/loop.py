@@ -37,8 +37,8 @@ class CliSpec(StrictModel):
     """The agent that runs in each iteration."""
 
     backend: Line = "auto"
-    """The agent: a name from `ralph doctor`, `custom` for a program of your own, or `auto` for the first one that is
-    installed."""
+    """The agent: a name from `ralph doctor`, `custom` for a program of your own, or `auto` for the first
+    installed agent."""
     command: Line | None = None
     """The program of a `custom` backend, which requires it. For another backend, the path of its CLI."""
     args: tuple[str, ...] = Field(default=(), strict=False)
@@ -114,9 +114,9 @@ class EventLoopSpec(StrictModel):
     """The prompt, when the loop stops, and how it continues."""
 
     prompt: Annotated[str, Field(min_length=1)] | None = None
-    """What to do, as text."""
+    """The task, as text."""
     prompt_file: Line | None = None
-    """A file that says what to do. Defaults to PROMPT.md."""
+    """A file with the task. Defaults to PROMPT.md."""
     completion_promise: Line = DEFAULT_PROMISE
     """The last line of an answer, or the topic of an event, that declares the work done."""
     complete_by_gates: bool = False
@@ -146,7 +146,7 @@ class EventLoopSpec(StrictModel):
     retry: LoopRetrySpec = LoopRetrySpec.model_construct()
     """How failed iterations are repeated."""
     escalation: tuple[Escalation, ...] = Field(default=(), strict=False)
-    """What to do, step by step, when retries are used up."""
+    """The steps to take, in this order, when retries are used up."""
     on_usage_limit: Literal["wait", "stop"] = "wait"
     """When the agent reports a usage limit: `wait` until it is lifted, or `stop`."""
     stop_at_quota_percent: Percent | None = None
@@ -184,10 +184,10 @@ Scratchpad = Annotated[ScratchpadSpec, BeforeValidator(_scratchpad, json_schema_
 
 
 class CoreSpec(StrictModel):
-    """What all prompts have in common."""
+    """Settings that all prompts share."""
 
     scratchpad: Scratchpad = ScratchpadSpec.model_construct()
-    """The file with notes for the next iteration. The end of it is part of each prompt."""
+    """The file with notes for the next iteration. Its last part is included in each prompt."""
     specs_dir: Line | None = None
     """The directory with specifications, which each prompt names."""
     guardrails: tuple[Line, ...] = Field(default=DEFAULT_GUARDRAILS, strict=False)
@@ -204,7 +204,7 @@ class HatBackend(StrictModel):
     command: Line | None = None
     """The program of a `custom` backend."""
     args: tuple[str, ...] = Field(default=(), strict=False)
-    """Further arguments for it."""
+    """Further arguments for the program."""
 
     @model_validator(mode="after")
     def _has_a_name(self) -> Self:
@@ -226,13 +226,13 @@ class HatSpec(StrictModel):
     name: Line | None = None
     """A readable name. Defaults to the hat's key."""
     description: str = ""
-    """What the hat does, for people and for the prompts of other hats."""
+    """A description of the hat, for people and for the prompts of other hats."""
     triggers: tuple[Topic, ...] = Field(default=(), strict=False)
     """Topics that activate the hat. In `build.*`, the star stands for one part of a topic."""
     publishes: tuple[Topic, ...] = Field(default=(), strict=False)
     """Topics that the hat may publish."""
     default_publishes: Topic | None = None
-    """Published if its iteration published nothing."""
+    """The topic that is published if the hat's iteration publishes nothing."""
     instructions: str = ""
     """Instructions that are added to the prompt."""
     extra_instructions: tuple[str, ...] = Field(default=(), strict=False)
@@ -281,7 +281,7 @@ class MemoryFilter(StrictModel):
 
 
 class MemoriesSpec(StrictModel):
-    """What agents remember across loops (`ralph tools memory`)."""
+    """Notes that agents keep across loops (`ralph tools memory`)."""
 
     enabled: bool = True
     """Whether agents can keep memories."""
@@ -301,14 +301,14 @@ class TasksSpec(StrictModel):
 
 
 class TopicSpec(StrictModel):
-    """What an event means, for the prompts of hats that receive or publish it."""
+    """Texts about an event for the prompts of hats that receive or publish it."""
 
     description: str = ""
-    """What the event means."""
+    """The meaning of the event."""
     on_trigger: str = ""
-    """Added to the prompt of a hat that receives it."""
+    """Text added to the prompt of a hat that receives the event."""
     on_publish: str = ""
-    """Added to the prompt of a hat that may publish it."""
+    """Text added to the prompt of a hat that may publish the event."""
 
 
 class AdapterSpec(StrictModel):
@@ -330,11 +330,11 @@ class LoopSpec(StrictModel):
     event_loop: EventLoopSpec = EventLoopSpec.model_construct()
     """The prompt, when the loop stops, and how it continues."""
     core: CoreSpec = CoreSpec.model_construct()
-    """What all prompts have in common."""
+    """Settings that all prompts share."""
     hats: dict[Line, Hat] = Field(default_factory=dict)
     """Roles, by name."""
     events: dict[Topic, TopicSpec] = Field(default_factory=dict)
-    """What events mean, by topic."""
+    """Descriptions of events, by topic."""
     gates: tuple[GateSpec, ...] = Field(default=(), strict=False)
     """Checks that must pass before the work counts as done."""
     sandbox: Sandbox | None = None
@@ -342,7 +342,7 @@ class LoopSpec(StrictModel):
     gateway: Gateway | None = None
     """How the agent reaches its model. Defaults to the gateway in the settings."""
     memories: MemoriesSpec = MemoriesSpec.model_construct()
-    """What agents remember across loops."""
+    """Notes that agents keep across loops."""
     tasks: TasksSpec = TasksSpec.model_construct()
     """The list of open work."""
     adapters: dict[Line, AdapterSpec] = Field(default_factory=dict)

@@ -72,7 +72,7 @@ class SandboxSpec(StrictModel):
     writable: bool = False
     """Whether the agent may change the image's own files, in this container only."""
     agent: AgentFrom = "toolbox"
-    """Which CLI runs: `toolbox` mounts the toolbox's into the container, `image` uses the image's own."""
+    """The CLI that runs: `toolbox` mounts the toolbox's into the container, `image` uses the image's own."""
     home: Home = "auto"
     """The agent's home in local runs. `fresh`: a temporary one. `own`: yours. `auto`: fresh, unless the agent has no
     key and may use a login in your home."""

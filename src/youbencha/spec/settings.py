@@ -95,9 +95,9 @@ class Settings(StrictModel):
     timeout_ms: Milliseconds = 300_000
     """The agent's time limit in milliseconds."""
     log_level: Literal["debug", "info", "warn", "error"] = "info"
-    """How much is printed. `warn` and `error` hide the progress of `yb run` and `yb eval`."""
+    """How much youBencha prints. `warn` and `error` hide the progress of `yb run` and `yb eval`."""
     keep_workspace: bool = True
-    """Keep the agent's files after a run. False removes them; the results stay."""
+    """Keep the agent's files after a run. False removes them and keeps the results."""
     variables: dict[VariableName, str | int | float | bool] = Field(default_factory=dict)
     """Values for ${NAME} in a test case."""
     agent: AgentSettings = AgentSettings.model_construct()

@@ -40,7 +40,7 @@ Evaluators = Annotated[
 
 
 class EvaluatorFile(StrictModel):
-    """An evaluator in a file of its own, shared by several test cases."""
+    """An evaluator in a separate file, shared by several test cases."""
 
     name: Line
     """The evaluator, such as `agentic-judge`."""
@@ -173,7 +173,7 @@ class TestCase(StrictModel):
     name: Name | None = None
     """The name shown in results. Defaults to the file's name."""
     description: Description = ""
-    """What the test case is about; shown in reports."""
+    """A description of the test case, shown in reports."""
     repo: Line
     """The repository: an https, ssh or file URL, or a path relative to this file."""
     branch: Line | None = None
@@ -187,7 +187,7 @@ class TestCase(StrictModel):
     sandbox: Sandbox | None = None
     """Where the agent runs. Defaults to the sandbox in the settings, then to `local`."""
     expected_source: Literal["branch", "commit", "tag"] | None = None
-    """What `expected` names. Defaults to `branch`."""
+    """The kind of `expected`. Defaults to `branch`."""
     expected: Line | None = None
     """The branch, tag or commit with the expected result."""
     evaluators: Evaluators
@@ -220,7 +220,7 @@ class EvalConfig(StrictModel):
     name: Name | None = None
     """The name shown in results. Defaults to the file's name."""
     description: Description = ""
-    """What is evaluated; shown in reports."""
+    """A description of what is evaluated, shown in reports."""
     directory: Line
     """The directory to evaluate, relative to this file."""
     expected_directory: Line | None = None

@@ -52,7 +52,7 @@ def arena_run_started_at(name: str) -> datetime | None:
 
 
 class Scores(Record):
-    """Null: not measured."""
+    """The scores of a trial. Null values were not measured."""
 
     tests: Score | None = None
     """The share of tests that pass."""
@@ -74,9 +74,9 @@ class IntegrityFlag(Record):
     """Something that an agent did, or that happened in its trial, to look at before trusting a score."""
 
     kind: FlagKind
-    """The kind of sign."""
+    """The kind of flag."""
     evidence: str
-    """Where it was seen."""
+    """The evidence, with its location."""
     severity: FlagSeverity = "note"
     """`evidence` of an attempt to cheat, or only a `note`, which honest work can also cause."""
 
@@ -86,28 +86,28 @@ NOT_FAILED = ("killed", "interrupted")
 
 
 class AttemptInfo(Record):
-    """One attempt of a trial. Those before the last failed for reasons other than the agent, or were killed."""
+    """One attempt of a trial. All but the last failed for reasons other than the agent, or were killed."""
 
     number: Annotated[int, Field(ge=1)]
     """Its number, from 1."""
     outcome: OutcomeName | Literal["killed", "interrupted"]
     """How it ended."""
     reason: str = ""
-    """Why it ended so."""
+    """The reason for that outcome."""
     started_at: Timestamp | None = None
     """When it began."""
     duration_s: Amount | None = None
     """How long it took."""
     total_tokens: Tokens | None = None
-    """Tokens that it used, for budgets: null if there is a gateway, and only the agent knows."""
+    """Tokens used, for budgets. Null if there is a gateway, but only the agent reported them."""
     cost_usd: Amount | None = None
-    """Dollars that it cost, with its judges; null as `total_tokens`."""
+    """Cost in dollars, including judges; null in the same case as `total_tokens`."""
     partial: bool = False
     """Whether tokens and cost are lower bounds."""
 
 
 class TrialIdentity(Record):
-    """What exactly ran."""
+    """The exact versions and inputs of the run."""
 
     agent_hash: str
     """Digest of everything that the agent's work depends on: its configuration, the task, limits, the sandbox."""
@@ -130,17 +130,17 @@ class TrialIdentity(Record):
     task_commit: str | None = None
     """The commit that the agent started from."""
     commit_files: Annotated[tuple[str, ...], Field(exclude_if=lambda files: not files)] = ()
-    """Files of the task's commit that the agent reads on its own: its instructions, skills and settings."""
+    """Files of the task's commit that the agent reads by itself: instructions, skills and settings."""
     validation_commit: str | None = None
-    """The commit that has the tests."""
+    """The commit with the tests."""
     cpus: float | None = None
-    """The limit of CPUs; null if there is none."""
+    """The CPU limit; null if there is none."""
     memory: Count | None = None
-    """The limit of memory in bytes; null if there is none."""
+    """The memory limit in bytes; null if there is none."""
     changes: tuple[str, ...] = ()
     """Keys in which a variant differs from its orchestrator, such as `skills` and `config.effort`."""
     request_fingerprints: tuple[str, ...] | None = None
-    """Digests of what the agent asked its model for, apart from the conversation. Null if unknown."""
+    """Digests of the agent's requests to its model, excluding the conversation. Null if unknown."""
 
 
 class TrialMeta(Record):
@@ -157,13 +157,13 @@ class TrialMeta(Record):
     exit_reason: str | None = None
     """Why the agent ended: one of `ExitReason`, or another one of the original."""
     scores: Scores = Scores()
-    """The single scores."""
+    """The individual scores."""
     composite_score: CompositeScore | None = None
     """The weighted sum of the scores; null if the agent was not measured."""
     total_tokens: Tokens | None = None
     """Tokens of the attempt that counts."""
     input_tokens: Tokens | None = None
-    """Tokens that were sent, without those of caches."""
+    """Tokens that were sent, excluding cached ones."""
     output_tokens: Tokens | None = None
     """Tokens that the model wrote."""
     cache_read_tokens: Tokens | None = None
@@ -171,7 +171,7 @@ class TrialMeta(Record):
     cache_creation_tokens: Tokens | None = None
     """Tokens that were written to a cache."""
     total_cost_usd: Amount | None = None
-    """Dollars that the attempt that counts cost."""
+    """Cost in dollars of the attempt that counts."""
     budget_exceeded: bool | None = None
     """Whether a budget was exceeded."""
     usage_partial: bool | None = None
@@ -183,7 +183,7 @@ class TrialMeta(Record):
     valid: bool | None = None
     """Whether the agent was measured. If not, the trial is excluded from scores."""
     reason: str | None = None
-    """Why the outcome is what it is."""
+    """The reason for the outcome."""
     category: str | None = None
     """The category of the task."""
     all_attempts_cost_usd: Amount | None = None
@@ -191,13 +191,13 @@ class TrialMeta(Record):
     attempts: tuple[AttemptInfo, ...] = ()
     """All attempts; the last one counts."""
     flags: tuple[IntegrityFlag, ...] = ()
-    """What to look at before trusting the score."""
+    """Things to look at before trusting the score."""
     identity: TrialIdentity | None = None
-    """What exactly ran."""
+    """The exact versions and inputs of the run."""
     reused_from: str | None = None
     """The run that this result was reused from."""
     rerun: Annotated[bool, Field(exclude_if=lambda rerun: not rerun)] = False
-    """Whether a run that this one reuses had a result of the same trial that was not valid."""
+    """Whether a run that this one reuses had an invalid result of the same trial."""
     started_at: Timestamp | None = None
     """When the attempt that counts began."""
     completed_at: Timestamp | None = None

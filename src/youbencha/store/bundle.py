@@ -73,11 +73,11 @@ class RunExecution(Record):
     completed_at: Timestamp
     """When these results were written."""
     duration_ms: Count
-    """The time between the two."""
+    """The time from start to completion, in milliseconds."""
     youbencha_version: Unmasked
     """The version of youBencha."""
     environment: Environment
-    """The machine that it ran on."""
+    """The machine of the run."""
     interrupted: bool = False
     """Whether the run was interrupted."""
     complete: bool = True
@@ -113,22 +113,22 @@ class BudgetReport(Record):
     spent_tokens: Count = 0
     """Tokens spent."""
     unsure_usd: float = 0.0
-    """What interrupted calls may have cost beyond what was measured. Counts against the cap."""
+    """Possible additional cost of interrupted calls. It counts against the cap."""
     unsure_tokens: Count = 0
-    """As `unsure_usd`, in tokens."""
+    """Like `unsure_usd`, in tokens."""
     exceeded: bool = False
     """Whether more was spent than a cap allows, or the gateway refused a request because of one."""
     reason: str | None = None
-    """Why a request was refused: which cap is spent, and by how much. Null if none was."""
+    """The reason for a refused request: the exhausted cap, and by how much. Null if no request was refused."""
     refused_by: str | None = None
-    """Whose cap refused it: the agent's in this trial, that of all its trials, or the run's."""
+    """The cap that refused the request: the agent's for this trial, the agent's for all trials, or the run's."""
 
 
 class CassetteReport(Record):
     dir: str
     """The directory of the cassette."""
     mode: Literal["record", "replay", "auto"]
-    """What was done with it."""
+    """The mode: whether the cassette was recorded or replayed."""
     replayed: Count = 0
     """Requests that were answered from the cassette."""
     recorded: Count = 0
@@ -159,21 +159,21 @@ class GatewayReport(Record):
     circuit_opened: bool = False
     """Whether the gateway stopped sending requests, because the provider failed repeatedly."""
     provider_failure: str | None = None
-    """How the agent's calls since its last answer failed. Null if there are none: then the provider is not to blame."""
+    """How the agent's calls since its last answer failed. Null if none failed, so the provider was not the cause."""
     provider_silent_ms: Count | None = None
-    """How long its calls since then waited in vain when they ended. Null if that was not unusually long."""
+    """How long the agent's later calls waited without an answer. Null if that was not unusually long."""
     ended_in_tool: bool = False
-    """Whether the model's last answer called a tool: then the agent had not finished when it ended."""
+    """Whether the model's last answer called a tool, which means that the agent stopped before it had finished."""
     unusable_model: str | None = None
     """Why the configured model is unusable: the provider does not know it, or its price is unknown. Null if usable."""
     unpriced: str | None = None
-    """Why requests were refused: there is a cap in dollars, and the model's price is unknown."""
+    """Why requests were refused: the model's price is unknown, so a cap in dollars cannot be enforced."""
     usage: Usage | None = None
     """Tokens and cost of the requests."""
     prices: str | None = None
     """The source of the prices: the list and its version, and how many the configuration adds."""
     paid_usd: float | None = None
-    """The part of `usage.cost_usd` that was really paid: replayed answers are free. Null if a price is unknown."""
+    """The part of `usage.cost_usd` that was actually paid. Replayed answers are free. Null if a price is unknown."""
     models: dict[str, ModelUse] = Field(default_factory=dict)
     """Requests and usage of each model."""
     reported: Usage | None = None
@@ -185,15 +185,15 @@ class GatewayReport(Record):
     cassette: CassetteReport | None = None
     """The recording that was made or replayed."""
     request_fingerprints: tuple[str, ...] | None = None
-    """Digests of what the requests asked for: the model, its parameters, the system prompt, the tools, and the start of
-    the main conversation, without what differs in every run. Null if unknown."""
+    """Digests of the requests: the model, its parameters, the system prompt, the tools, and the start of
+    the main conversation, excluding parts that differ in every run. Null if unknown."""
 
 
 class DeniedHost(Record):
-    """A host that the agent tried to reach, and that is not in the allowlist."""
+    """A host outside the allowlist that the agent tried to reach."""
 
     host: str
-    """Its name, with the port unless that is 80 or 443."""
+    """The host's name, with the port unless that is 80 or 443."""
     attempts: Annotated[int, Field(ge=1)]
     """How often the agent tried."""
     first_at: Timestamp
@@ -220,9 +220,9 @@ class SandboxReport(Record):
     denied: tuple[DeniedHost, ...] | None = None
     """Other hosts that it tried to reach. Null if unknown, because there was no allowlist."""
     cpus: float | None = None
-    """The limit of CPUs; null if there is none."""
+    """The CPU limit; null if there is none."""
     memory: Count | None = None
-    """The limit of memory in bytes; null if there is none."""
+    """The memory limit in bytes; null if there is none."""
     fresh_home: bool | None = None
     """Whether the agent had a new home directory, without the user's settings."""
 
@@ -231,13 +231,13 @@ class AgentRun(Record):
     type: Unmasked
     """The kind of agent, such as claude-code."""
     agent_name: str | None = None
-    """The name of the agent definition that it used."""
+    """The name of the agent definition used."""
     version: str | None = None
     """The version of the agent's CLI, as it reports it."""
     adapter_version: str | None = None
     """The version of its adapter."""
     youbencha_log_path: str | None = OPTIONAL
-    """The log file, relative to the artifacts directory as all paths in the results."""
+    """The log file, relative to the artifacts directory, like all paths in the results."""
     status: Status | None = OPTIONAL
     """How the agent ended. Absent if it was interrupted."""
     exit_code: int | None = OPTIONAL
@@ -253,7 +253,7 @@ class AgentRun(Record):
     budget_exceeded: bool | None = None
     """Whether a budget was exceeded. Null without a gateway."""
     sandbox: SandboxReport | None = None
-    """Where it ran."""
+    """The environment in which the agent ran."""
     turns: Count | None = None
     """How many turns it took."""
     tool_calls: Count | None = None
@@ -263,36 +263,36 @@ class AgentRun(Record):
     errors: tuple[ErrorRecord, ...] = ()
     """Why it failed."""
     warnings: tuple[ErrorRecord, ...] = ()
-    """What its adapter and youBencha noticed."""
+    """Warnings from the adapter and youBencha."""
 
 
 class Artifact(Record):
     type: str
     """The kind of file."""
     path: str
-    """Relative to the artifacts directory."""
+    """The path, relative to the artifacts directory."""
     description: str = ""
-    """What it contains."""
+    """A description of the contents."""
 
 
 class EvaluationError(Record):
     message: str
-    """What went wrong."""
+    """The error message."""
     code: str | None = None
     """The error code."""
     hint: str | None = None
-    """What to do about it."""
+    """How to fix it."""
     stack_trace: str | None = OPTIONAL
     """The stack trace."""
 
 
 class AssertionResult(Record):
-    """One requirement, and whether it is met."""
+    """A requirement and its verdict."""
 
     name: str
     """The name of the requirement."""
     passed: bool
-    """Whether it is met."""
+    """Whether the requirement is met."""
     expected: Any = None
     """The value that was required."""
     actual: Any = None
@@ -334,7 +334,7 @@ class EvaluationResult(Record):
     status: EvaluationStatus
     """Its verdict."""
     metrics: dict[str, Any] = Field(default_factory=dict)
-    """What it measured."""
+    """The measured values."""
     message: str
     """A summary in one line."""
     duration_ms: Count = 0
@@ -396,13 +396,13 @@ class Outcome(Record):
     valid: bool
     """Whether this run measured the agent. If not, it must be excluded from scores."""
     reason: str
-    """Why it is that."""
+    """The reason for the outcome."""
     retry: bool = False
     """Whether another attempt may succeed."""
 
 
 class Identity(Record):
-    """What exactly ran."""
+    """The exact versions and inputs of the run."""
 
     run_id: str
     """The name of the run."""
@@ -421,16 +421,16 @@ class Identity(Record):
     task_commit: Unmasked | None = None
     """The commit that the agent started from."""
     commit_files: Annotated[tuple[str, ...], Field(exclude_if=lambda files: not files)] = ()
-    """Files of the task's commit that the agent reads on its own: its instructions, skills and settings."""
+    """Files of the task's commit that the agent reads by itself: instructions, skills and settings."""
     config_hash: Unmasked
-    """As in `test_case`."""
+    """The same value as in `test_case`."""
 
 
 class ArtifactManifest(Record):
     agent_log: str | None = OPTIONAL
     """The log of the agent."""
     diff: str | None = None
-    """What the agent changed."""
+    """The agent's changes, as a patch."""
     agent_files: str | None = OPTIONAL
     """The directory with the files that the agent was given."""
     reports: tuple[str, ...] = ()
@@ -447,7 +447,7 @@ class ResultsBundle(Record):
     test_case: TestCaseInfo
     """The test case."""
     execution: RunExecution
-    """When and where it ran."""
+    """The time and place of the run."""
     agent: AgentRun | None = OPTIONAL
     """The agent's run. Absent for `yb eval`."""
     evaluators: tuple[EvaluationResult, ...]
@@ -457,7 +457,7 @@ class ResultsBundle(Record):
     outcome: Outcome | None
     """The class of the outcome. Null before the run is finished, and for `yb eval`, which runs no agent."""
     identity: Identity
-    """What exactly ran."""
+    """The exact versions and inputs of the run."""
     hooks: Hooks = Hooks()
     """The results of hooks."""
     artifacts: ArtifactManifest = ArtifactManifest()

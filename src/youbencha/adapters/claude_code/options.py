@@ -164,7 +164,7 @@ def _tool_policy_is_gone(value: object) -> object:
 
 
 class ClaudeCodeConfig(AgentConfig):
-    """Options of the Claude Code adapter. Immutable once validated; unknown keys are errors."""
+    """Options of the Claude Code adapter. Unknown keys are errors."""
 
     own_flags = _OWN_FLAGS
 
@@ -184,10 +184,10 @@ class ClaudeCodeConfig(AgentConfig):
     file allows them; tools that only read the workspace need none."""
     disallowed_tools: tuple[ToolRule, ...] | None = Field(default=None, strict=False)
     max_tokens: Annotated[int, Field(gt=0, le=200_000)] | None = None
-    """For each answer of the model (CLAUDE_CODE_MAX_OUTPUT_TOKENS; the CLI has no flag for it)."""
+    """Maximum number of tokens in each answer (CLAUDE_CODE_MAX_OUTPUT_TOKENS; the CLI has no flag for it)."""
     temperature: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
-    """Sent with each request (CLAUDE_CODE_EXTRA_BODY; the CLI has no flag for it). Turns extended thinking off,
-    because the API accepts only temperature 1 with it."""
+    """The temperature of each request (CLAUDE_CODE_EXTRA_BODY; the CLI has no flag for it). Turns extended thinking
+    off, because the API accepts only temperature 1 with it."""
     max_turns: Annotated[int, Field(gt=0)] | None = None
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     mcp_config: Argument | None = None
@@ -195,25 +195,25 @@ class ClaudeCodeConfig(AgentConfig):
     output_format: Literal["stream-json", "text"] = "stream-json"
     include_partial_messages: bool | Literal["auto"] = False
     """Show text and tool calls as they are being written, not only when they are finished. `auto`: if the version
-    can."""
+    supports it."""
     prompt_delivery: Literal["auto", "argument", "stdin", "file"] = "auto"
-    """How the prompt reaches the CLI. `auto`: as an argument up to 7,000 characters, else by standard input; with a
-    terminal (`pty: always`), by a file."""
+    """How the prompt reaches the CLI. `auto`: as an argument up to 7,000 characters, otherwise on standard input;
+    with a terminal (`pty: always`), in a file."""
     transport: Literal["auto", "websocket", "stdio", "print"] = "auto"
     """How the CLI is driven. `auto`: in print mode; in a container by its control protocol, over a WebSocket with the
-    versions that support it (1.0.124 to 2.1.120), else over standard input and output."""
+    versions that support it (1.0.124 to 2.1.120), otherwise over standard input and output."""
     tool_policy: SkipJsonSchema[Annotated[object, AfterValidator(_tool_policy_is_gone)]] = None
     """Accepted by earlier versions; now an error that names its replacement."""
     silence_timeout_s: Annotated[float, Field(gt=0, le=86_400)] = 300.0
     """With the control protocol: fail if the CLI sends nothing for this long while no tool runs."""
     exit_grace_s: Annotated[float, Field(gt=0, le=86_400)] = 30.0
     """How long the CLI may stay after its result, for example to wait for commands in the background. Then it is
-    ended, and the result counts."""
+    stopped, and the result counts."""
     slash_commands: bool = False
     """Let a prompt such as `/review` run a command of the CLI. Otherwise it is rejected: the model would not see it."""
     setting_sources: tuple[Literal["user", "project", "local"], ...] | None = Field(default=None, strict=False)
-    """Whose settings the CLI loads; empty: none. Without `project` and `local`, a repository's hooks, MCP servers,
-    environment and CLAUDE.md are ignored."""
+    """The sources of settings that the CLI loads. An empty list loads none. Without `project` and `local`, a
+    repository's hooks, MCP servers, environment and CLAUDE.md are ignored."""
 
     @property
     def mode(self) -> str | None:

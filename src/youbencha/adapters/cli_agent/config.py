@@ -93,20 +93,20 @@ Version = Annotated[str, Matches(r"\d[\w.+\-]{0,63}", "must be a version, such a
 
 
 class AgentConfig(StrictModel):
-    """Options of all agents. Immutable once validated; unknown keys are errors."""
+    """Options of all agents. Unknown keys are errors."""
 
     prompt_needed: ClassVar[bool] = True
     own_flags: ClassVar[frozenset[str]] = frozenset()
     """Flags that the adapter sets, and that `extra_args` must not contain."""
 
     prompt: Annotated[str, Field(min_length=1, max_length=MAX_PROMPT_LENGTH)] | None = None
-    """The task."""
+    """The prompt: the task for the agent."""
     prompt_file: Annotated[str, Field(min_length=1, max_length=500)] | None = None
-    """A file with the prompt, relative to the file that names it (or else to the workspace), without `..`."""
+    """A file with the prompt, relative to the file that names it, or else to the workspace; without `..`."""
     agent_name: AgentName | None = None
-    """A custom agent, if the CLI supports them."""
+    """The name of a custom agent, if the CLI supports them."""
     model: NonEmptyArgument | None = None
-    """Any name: only its provider knows whether it exists."""
+    """The model, under any name: only the provider knows whether it exists."""
     version: Version | None = None
     """The CLI version to use, from PATH or the toolbox."""
     executable: Argument | None = None
@@ -117,7 +117,7 @@ class AgentConfig(StrictModel):
     """Additional flags, passed unchanged. The first must be a flag, and none may be one that an option here sets."""
 
     tools: tuple[str, ...] | None = Field(default=None, strict=False)
-    """In test cases of the original youBencha, where it had no effect either."""
+    """Has no effect, as in the original youBencha."""
 
     @field_validator("extra_args")
     @classmethod
