@@ -59,7 +59,7 @@ class AssistantText(Event):
     text: str
     parent: str | None = None
     sent_at: str | None = None
-    """By the agent's clock (ISO 8601), if it reports it."""
+    """The time on the agent's clock (ISO 8601), if the agent reports it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -61,7 +61,7 @@ def codes(result: AgentExecutionResult) -> list[str | None]:
 async def test_stopped_while_working(tmp_path: Path) -> None:
     result, log = await stopped_at(tmp_path, TEXT, INIT)
     assert (result.status, codes(result)) == ("failed", ["CLAUDE_STOPPED"])
-    assert "ended early by youBencha" in result.errors[0].message
+    assert "stopped early by youBencha" in result.errors[0].message
     assert (log.usage.input_tokens, log.usage.partial) == (30, True)
 
 
@@ -118,7 +118,7 @@ async def test_a_session_that_is_over_at_its_deadline(tmp_path: Path) -> None:
     assert (result.status, result.exit_code) == ("success", 0), result.errors
     (warning,) = result.warnings
     assert warning.code == "CLAUDE_LEFT_PROCESSES"
-    assert "did not end after its result" in warning.message
+    assert "did not exit after its result" in warning.message
     assert "count" not in (warning.context or {}), "how many processes there were is not known"
 
 

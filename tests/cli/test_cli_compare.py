@@ -189,10 +189,10 @@ def test_names_are_escaped_in_every_format(tmp_path: Path, form: str) -> None:
     ("arguments", "words"),
     [
         (("good", "goood"), "Did you mean 'good'?"),
-        (("good", "bad", "--margin", "5"), "--margin 5: not between 0 and 1."),
+        (("good", "bad", "--margin", "5"), "MARGIN_INVALID"),
         (("good", "bad", "--fail-if", "better"), "'better' is not one of"),
         (("good", "bad", "--measure", "score"), "--measure needs --fail-if."),
-        (("good", "bad", "--exclude", "nonsense"), "is not a rule for --exclude"),
+        (("good", "bad", "--exclude", "nonsense"), "RULE_INVALID"),
         (("good", "bad", "--results", "empty"), "There is no run in empty."),
         (("good", "bad", "--exclude", "agent=bad"), "bad has no finished trial."),
     ],

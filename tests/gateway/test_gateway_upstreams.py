@@ -174,7 +174,7 @@ def test_an_invalid_line_is_not_shown(line: str, tmp_path: Path) -> None:
     with pytest.raises(YouBenchaError) as caught:
         read_secrets(_secrets(tmp_path, f"A=1\n{line}\n".encode()))
     assert caught.value.code == "SECRETS_FILE_INVALID"
-    assert ":2: not of the form NAME=VALUE" in caught.value.message
+    assert ":2 is not of the form NAME=VALUE" in caught.value.message
     assert "very-secret" not in repr(vars(caught.value)) + str(caught.value)
 
 

@@ -87,7 +87,7 @@ VARIABLE = (
     (r"<private>/youbencha-[\w-]+", "<scratch>"),
     (r"(?<=took )[\d.]+ s", "<number> s"),
     (r"(?<=does not answer: )[^\"]+", "<error>"),
-    (r"(?<=not asked for )\d+ s", "<number> s"),
+    (r"(?<=sent to it for )\d+ s", "<number> s"),
 )
 """What differs from run to run, and what is written instead."""
 

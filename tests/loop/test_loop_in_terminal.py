@@ -100,7 +100,7 @@ def test_a_loop_is_watched_scrolled_paused_guided_and_completed(project: Path, p
     pane.press(":")
     pane.type("look at the other file")
     pane.press("Enter")
-    pane.wait_for(r"this will be in the next prompt")
+    pane.wait_for(r"included in the next prompt")
     pane.press("p")
     pane.wait_for(r"waiting for go-2")
     assert "look at the other file" in (project / "prompt-2").read_text()

@@ -45,7 +45,7 @@ async def test_stopped_while_working(codex: RecordedCli) -> None:
     done = await stopped_when(codex, "SPOKEN", lines(*BEGUN, TEXT), ending=RUNS_ON)
     assert (done.result.status, done.codes()) == ("failed", ["CODEX_STOPPED"])
     (error,) = done.result.errors
-    assert "was ended early by youBencha" in error.message
+    assert "was stopped early by youBencha" in error.message
     assert "errors and warnings" in (error.hint or "")
     assert (error.context or {})["kind"] == "stopped"
     assert [message.content for message in done.log.messages][1:] == ["SPOKEN"]

@@ -134,7 +134,7 @@ async def test_workspaces_are_removed_on_request(runs: RunBench) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("-c", "a.json", "-c", "b.json", "--replay", "tape"), "are for a single trial"),
+        (("-c", "a.json", "-c", "b.json", "--replay", "tape"), "need a single test case"),
         (("-c", "a.json", "-c", "same.json"), "Two test cases have the name a:"),
         (("-c", "empty"), "There is no test case in empty."),
         (("-c", "a.json", "-c", "nowhere.json"), "nowhere.json"),

@@ -64,7 +64,7 @@ def test_it_serves_until_a_signal_and_exits_with_0(number: signal.Signals, scrip
 def test_the_port_can_be_chosen(script: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(YouBenchaError, match="cannot listen") as caught:
+        with pytest.raises(YouBenchaError, match="Cannot listen") as caught:
             serve_script(script, listen=f"127.0.0.1:{port}", var=["who=x"])
         assert caught.value.code == "SCRIPT_LISTEN_FAILED"
     with served(str(script), "--var", "who=x", "--listen", f"127.0.0.1:{port}") as process:
@@ -86,5 +86,5 @@ def test_invalid_variables(var: str, script: Path) -> None:
 
 @pytest.mark.parametrize("listen", ["8080", ":8080", "localhost", "localhost:http", "localhost:70000", "a:²"])
 def test_invalid_addresses(listen: str, script: Path) -> None:
-    with pytest.raises(YouBenchaError, match="not an address"):
+    with pytest.raises(YouBenchaError, match="is not an address"):
         serve_script(script, listen=listen, var=["who=x"])

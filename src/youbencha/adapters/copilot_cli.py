@@ -82,7 +82,7 @@ CREDENTIALS = frozenset({
 _TOKENS = ("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", BASE_URL)
 
 _LOGGED_IN = re.compile(rb'"(?:last_?)?logged_?in_?users?"\s*:\s*[\[{]\s*[^\]}\s]', re.IGNORECASE)
-"""In `config.json`, which exists after the first start, with or without a login."""
+"""The key of logged-in users in `config.json`, which exists after the first start, with or without a login."""
 
 _CHOOSES_SESSION = frozenset({"--session-id", "--resume", "-r", "--continue", "--connect"})
 

@@ -27,7 +27,7 @@ _COMPARE = "Tell whether A is better than B, by how much, and how sure that is."
 
 class CommandEntry(NamedTuple):
     section: str
-    """Of the help of `yb`."""
+    """The section in the help of `yb`."""
     where: str
     """`module:function` in this package."""
     summary: str
@@ -98,7 +98,7 @@ COMMANDS = {
         "Serve a scripted model with answers from a file, in the APIs of Anthropic, OpenAI and Gemini.",
     ),
 }
-"""In the order in which the help shows them."""
+"""The commands, in the order in which the help shows them."""
 
 ARENA_COMMANDS = {
     "run": CommandEntry(_RUN, "arena_run:run", "Run a matrix of orchestrators, tasks and trials."),
@@ -111,7 +111,7 @@ ARENA_COMMANDS = {
         _RUN, "arena_results:calibrate", "Score doing nothing, the reference solution and cheating, for each task."
     ),
 }
-"""Of `thunderdome` and `yb bench`."""
+"""The commands of `thunderdome` and `yb bench`."""
 
 LOOP_COMMANDS = {
     "run": CommandEntry(_RUN, "loop_run:run", "Run an agent again and again until its work is done and verified."),
@@ -129,7 +129,7 @@ LOOP_COMMANDS = {
     "doctor": CommandEntry(_SET_UP, "loop_commands:doctor", "Check what a loop needs, and suggest fixes."),
     "clean": CommandEntry(_SET_UP, "loop_commands:clean", "Remove what earlier loops left."),
 }
-"""Of `ralph` and `yb loop`."""
+"""The commands of `ralph` and `yb loop`."""
 
 
 _FORWARD = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}

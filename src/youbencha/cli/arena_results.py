@@ -223,7 +223,7 @@ def leaderboard(
 ) -> None:
     """Rank the orchestrators over several runs.
 
-    A trial that several runs have, because it was taken over or scored again, counts once: the newest.
+    A trial that several runs have, because it was reused or scored again, counts once: the newest one.
 
     Example: `thunderdome leaderboard --by suite --exclude 'run=2025-*'`
     """

@@ -42,7 +42,7 @@ from youbencha.transcript.recording import RecordingReader
 from youbencha.workspace.checkpoints import Checkpoint, Checkpoints, PatchStyle, loops_with_checkpoints
 
 Result = TypeVar("Result")
-_MOST_LISTED = 50
+_MAX_LISTED = 50
 
 Loop = Annotated[
     str | None, typer.Option("--loop", metavar="ID", help="The loop. Default: the latest in this directory.")
@@ -102,10 +102,10 @@ def restore(
         if not paths:
             typer.echo(f"The files are as they were at checkpoint {name}.")
             return 0
-        for path in paths[:_MOST_LISTED]:
+        for path in paths[:_MAX_LISTED]:
             typer.echo(f"  {format_path(path)}")
-        if len(paths) > _MOST_LISTED:
-            typer.echo(f"  and {len(paths) - _MOST_LISTED} more")
+        if len(paths) > _MAX_LISTED:
+            typer.echo(f"  and {len(paths) - _MAX_LISTED} more")
         confirm(f"Restore {plural(len(paths), 'file')} to checkpoint {name} of the loop {chosen}?", yes=yes)
         restored = _ask(chosen, cache_dir, lambda checkpoints: checkpoints.restore(name))
     typer.echo(f"restored {plural(len(restored.paths), 'file')}; `ralph restore {restored.kept_as}` undoes this")

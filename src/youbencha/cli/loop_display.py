@@ -1,6 +1,6 @@
 """Show the events of a loop without the screen: as lines, as JSON, or not at all.
 
-A thread prints, so that the loop goes on whatever the reader does. If it is slow, pieces of text are left out first,
+A thread prints, so that the loop continues whatever the reader does. If it is slow, pieces of text are left out first,
 then lines. If it has closed the pipe, nothing is printed any more.
 """
 
@@ -28,8 +28,8 @@ from youbencha.transcript.recording import TYPE_NAMES, dropped_line, event_to_js
 
 _MAX_WAITING = 8 << 20
 _COUNTDOWN_EVERY_S = 60.0
-_LONGEST_UNFINISHED = 20_000
-"""Of a line. What is dropped is printed with the finished text."""
+_MAX_UNFINISHED = 20_000
+"""The maximum length of a line. Dropped text is printed with the finished text."""
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
 """The escape sequences of styles."""
@@ -73,7 +73,7 @@ class _UnfinishedText:
     def add(self, text: str) -> list[str]:
         """Take the next characters, and return the lines that are complete."""
         complete, newline, rest = (self._rest + text).rpartition("\n")
-        self._rest = rest[-_LONGEST_UNFINISHED:]
+        self._rest = rest[-_MAX_UNFINISHED:]
         lines = whole_lines(complete) if newline else []
         self._printed.update(lines)
         return lines if self.begun else _without_first_blanks(lines)

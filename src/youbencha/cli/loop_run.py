@@ -240,7 +240,7 @@ def _checked(plan: LoopPlan, output: _Output) -> LoopPlan:
 def _plan(
     config: Path | None, host: Host, directory: Path, overrides: LoopOverrides, history: LoopHistory | None
 ) -> LoopPlan:
-    """Plan the loop. One that goes on has the file, the prompt and the options of its start, unless given now."""
+    """Plan the loop. A continued one keeps the file, the prompt and the options of its start, unless given now."""
     if history is not None:
         overrides = overrides.over(history.state.options)
     if history is not None and config is None and history.state.config_file:
@@ -292,7 +292,7 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
         if not output.as_json and not output.quiet:
             typer.echo(f"summary: {directory.path / 'summary.md'}")
             if EXIT_CODES[state.outcome]:
-                typer.echo(f"go on with: ralph run --continue{_TO_RAISE.get(state.outcome, '')}")
+                typer.echo(f"Continue with: ralph run --continue{_TO_RAISE.get(state.outcome, '')}")
     return EXIT_CODES[state.outcome]
 
 
@@ -309,7 +309,7 @@ _NOT_YET = "Ralph has it; it is not supported yet."
 
 INSTEAD = {
     "preflight": "`ralph doctor` checks what a loop needs.",
-    "resume": "`ralph run --continue` goes on.",
+    "resume": "Use `ralph run --continue`.",
     "hats": "`ralph run --dry-run` lists them.",
     "loops": "`ralph run --worktree` starts another loop, `ralph replay` shows one, `ralph clean` removes old ones.",
     "tui": "`ralph run` shows the screen, `ralph replay` a recorded loop.",
@@ -317,7 +317,7 @@ INSTEAD = {
     "task": "Agents' tasks are in `ralph tools task`; code tasks are not supported yet.",
     **dict.fromkeys(("code-task", "hooks", "wave", "web", "mcp", "bot", "tutorial"), _NOT_YET),
     "--rpc": "`--json` prints every event.",
-    "--loop-id": "`--continue` goes on with the newest loop.",
+    "--loop-id": "`--continue` continues the newest loop.",
     "--exclusive": "Leave it out: a second loop is refused, unless you give --worktree.",
     "--skip-preflight": "Leave it out: only `ralph doctor` makes these checks.",
     "--no-auto-merge": "Leave it out: nothing is merged for you.",

@@ -56,8 +56,8 @@ from youbencha.user_dirs import CACHE_NOT_WRITABLE
 
 _REFRESHES_PER_SECOND = 4
 _OTHER_LINES = 4
-"""Of the live table: an empty one, how many more there are, the totals, and one for what is printed above."""
-_LONGEST_REASON = 160
+"""Lines of the live table besides its rows: an empty one, the number of hidden rows, the totals, and one above."""
+_MAX_REASON = 160
 _MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("–", "yellow")}
 
 
@@ -135,12 +135,12 @@ class MatrixDisplay:
                 return [("!", "yellow", f"warning: {message}")]
             case AttemptFailed(key, info, retry_in_s):
                 again = f"; again in {format_duration(retry_in_s * 1000)}" if retry_in_s is not None else ""
-                reason = one_line(info.reason, _LONGEST_REASON)
+                reason = one_line(info.reason, _MAX_REASON)
                 return [("!", "yellow", f"{key}, attempt {info.number}: {info.outcome}: {reason}{again}")]
             case TrialFinished(meta):
                 return [(*_mark(meta), f"{self.finished}/{self.trials} {meta.key}: {_result(meta)}")]
             case TrialsSkipped(reason=reason):
-                text = f"no further trials of {update.which}: {one_line(reason, 2 * _LONGEST_REASON)}"
+                text = f"no further trials of {update.which}: {one_line(reason, 2 * _MAX_REASON)}"
                 return [("!", "yellow", text)]
             case ComparisonState(rounds=rounds) if rounds:
                 return [("", "", str(update))]
@@ -165,7 +165,7 @@ def _result(meta: TrialMeta) -> str:
     cost = "" if meta.all_attempts_cost_usd is None else format_usd(meta.all_attempts_cost_usd)
     took = "" if meta.duration_s is None else format_duration(meta.duration_s * 1000)
     tries = f"{len(meta.attempts)} attempts" if len(meta.attempts) > 1 else ""
-    reason = "" if meta.outcome == "solved" else one_line(meta.reason or "", _LONGEST_REASON)
+    reason = "" if meta.outcome == "solved" else one_line(meta.reason or "", _MAX_REASON)
     return ", ".join(part for part in (meta.outcome or "unknown", score, cost, took, tries, reason) if part)
 
 

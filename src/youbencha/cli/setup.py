@@ -385,7 +385,11 @@ def _ask_baseline(home: RepositoryInfo | None, *, asking: bool) -> str:
     if not asking:
         raise _answers_missing("--baseline", "what the agent started from")
     if home is None:
-        return str(typer.prompt("This folder is in no repository. Which one did the agent start from (URL or path)?"))
+        return str(
+            typer.prompt(
+                "This directory is not in a repository. Which repository did the agent start from (URL or path)?"
+            )
+        )
     return str(typer.prompt("What did the agent start from (branch, tag or commit)?", default=home.likely_baseline))
 
 

@@ -51,7 +51,7 @@ class PlanDescription:
 
     @property
     def trials(self) -> int:
-        """At most."""
+        """The maximum number of trials."""
         return self.matrix.total
 
     @cached_property

@@ -162,7 +162,7 @@ class _Scheduler:
     _waiting: dict[TrialKey, asyncio.TimerHandle] = field(default_factory=dict)
     """Trials whose next attempt may start later."""
     _skipped: dict[tuple[str | None, ...], TrialsSkipped] = field(default_factory=dict)
-    """By orchestrator and task (None: all of its tasks), or by how a task is validated."""
+    """Skipped trials by orchestrator and task (None: all of its tasks), or by how a task is validated."""
     _not_run: int = 0
     """How many scheduled trials were skipped."""
     _stopped: Stopping | None = None

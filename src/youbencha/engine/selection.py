@@ -26,7 +26,7 @@ class Selection(NamedTuple):
 
 class Selected(NamedTuple):
     orchestrators: list[OrchestratorSpec]
-    """In the order of the arena, as are the tasks."""
+    """The orchestrators in the order of the arena, like the tasks."""
     tasks: list[TaskSpec]
 
 

@@ -111,7 +111,7 @@ UpdateSink = Callable[[Update], None]
 class MatrixSummary(NamedTuple):
     trials: int
     finished: tuple[TrialMeta, ...]
-    """In the order of the run."""
+    """The finished trials, in the order of the run."""
     skipped: tuple[TrialsSkipped, ...] = ()
     stopped: str | None = None
     """Why the run ended before everything had run."""

@@ -14,7 +14,7 @@ PROVIDER_OF_PREFIX: Mapping[str, Provider] = {
     "google": "gemini",
     "gemini": "gemini",
 }
-"""By the part before the slash of `provider/model`, in opencode and LiteLLM."""
+"""Providers by the part before the slash of `provider/model`, in opencode and LiteLLM."""
 
 
 def _never_busy() -> bool:

@@ -68,7 +68,10 @@ class Forwarder:
             raise Refusal("not_metered", message)
         circuit = circuits.setdefault(route.provider, Circuit())
         if wait := circuit.wait_s(time.monotonic(), call.request):
-            raise Refusal("circuit_open", f"{route.provider} failed too often in a row; not asked for {wait:.0f} s")
+            raise Refusal(
+                "circuit_open",
+                f"{route.provider} failed too often in a row; no requests are sent to it for {wait:.0f} s",
+            )
         answer, stream_filter = await self._send(incoming, call, upstream, circuit)
         incoming.forget_body()
         mask = KeyMask((upstream.key, *upstream.secrets))
@@ -122,7 +125,7 @@ async def _relay_litellm_error(
         restored = provider_error(answer.status, mask.all(await answer.read()))
     except (aiohttp.ClientError, OSError) as error:
         circuit.failed(time.monotonic())
-        raise Refusal("upstream_unreachable", "LiteLLM was gone in the middle of an answer") from error
+        raise Refusal("upstream_unreachable", "LiteLLM exited in the middle of an answer") from error
     _note_status(call, restored.status, headers, circuit)
     call.status = restored.status
     final = [("x-should-retry", "false")] if restored.status == 401 else []

@@ -124,11 +124,11 @@ class KeyTotals:
 
 
 MAX_BODY_BYTES = 256 * 1024 * 1024
-"""In memory for one key, because the sandbox's limits do not apply here. A prompt of a million characters, sent forty
-times at once, is a sixth of it."""
+"""The limit in memory for one key, because the sandbox's limits do not apply here. A prompt of a million characters,
+sent forty times at once, is a sixth of it."""
 
 MAX_CONNECTIONS = 512
-"""At one socket of a sandbox, and without a valid key. Each uses a file descriptor of the harness."""
+"""The limit at one socket of a sandbox, and without a valid key. Each uses a file descriptor of the harness."""
 
 KEY_WITHIN_S = 30.0
 """Within which a connection must have sent a valid key."""

@@ -22,10 +22,10 @@ from youbencha.gateway.call import Call
 from youbencha.locks import try_lock
 from youbencha.text import iso_time
 
-"""In the artifacts of a run."""
+"""The ledger's path in the artifacts of a run."""
 KILLED = "harness_killed"
 _OLD_CALL_OVER_CAP = "call_too_dear"
-"""In ledgers of version 0.1."""
+"""The name of this outcome in ledgers of version 0.1."""
 _MAX_NOTED_BYTES = 1024 * 1024
 """The size of `FILE.open` beyond which it is cleared as soon as no request is in progress."""
 

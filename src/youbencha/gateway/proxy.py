@@ -123,7 +123,7 @@ class Proxy:
     ) -> web.StreamResponse:
         route = call.route
         if route is None:
-            raise Refusal("not_found", f"{request.method} {call.path} is none of the APIs that are metered here")
+            raise Refusal("not_found", f"{request.method} {call.path} is not one of the metered APIs")
         incoming = await read_request(request, headers, route, key.memory)
         try:
             call.size = route.wire.measure(route.path, incoming.body, len(incoming.raw))

@@ -33,7 +33,7 @@ _SILENCE_S = 10.0
 _ANSWER_WITHIN_S = 30.0
 _RETRY_AFTER_S = 0.5
 _MAX_CONNECTIONS = 256
-"""At one socket of a sandbox. Each uses two file descriptors."""
+"""Maximum number at one socket of a sandbox. Each uses two file descriptors."""
 _PIECE = 64 * 1024
 
 Result = TypeVar("Result")

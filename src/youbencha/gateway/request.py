@@ -47,7 +47,7 @@ class ClientRequest:
 
     request: web.Request
     headers: Mapping[str, str]
-    """By lower-case names."""
+    """The headers, by lower-case names."""
     route: Route
     raw: bytes
     """Decoded."""
@@ -111,9 +111,9 @@ async def _read_body(request: web.Request, content_encoding: str, memory: BodyMe
     except BaseException as error:
         memory.give_back(size)
         if isinstance(error, BodyMemoryError):
-            raise Refusal("too_large", "this key sends more at once than this gateway accepts") from error
+            raise Refusal("too_large", "this key sends more data at the same time than this gateway accepts") from error
         if isinstance(error, web.RequestPayloadError | aiohttp.ClientPayloadError | HttpProcessingError):
-            raise Refusal("unreadable", "the request's body does not follow HTTP") from error
+            raise Refusal("unreadable", "the request's body is not valid HTTP") from error
         raise
     return body
 
@@ -127,7 +127,7 @@ def _decode(body: bytes, encoding: str) -> bytes:
     if encoding in ("", "identity"):
         return body
     if encoding not in _WINDOW_BITS:  # not forwarded, because it could not be metered
-        raise Refusal("unreadable", "the request's body is in an encoding that this gateway does not read")
+        raise Refusal("unreadable", "the request's body has an encoding that this gateway does not support")
     decoder = zlib.decompressobj(_WINDOW_BITS[encoding])
     try:
         decoded = decoder.decompress(body, MAX_REQUEST_BYTES + 1)

@@ -19,10 +19,10 @@ from youbencha.text import plural
 
 
 class Fate(Enum):
-    """What became of a call, as far as it says something about the provider."""
+    """The outcome of a call, as evidence about the provider."""
 
     ANSWERED = "answered"
-    """In full, if only with what is wrong with the request; or the client left in the middle of an answer."""
+    """Answered in full, even if only with an error about the request; or the client left in the middle of an answer."""
     FAILED = "failed"
     SILENT = "silent"
     """The client left, or was ended, after it had waited in vain for the next byte."""
@@ -194,7 +194,7 @@ class Witness:
         self._patterns = [] if model is None else [_base_name(name) for name in (model, *resolved)]
         self._own_name: str | None = None
         self._calls: dict[tuple[bool, bool], _Calls] = {(False, False): _Calls()}
-        """By whether only those to the own model count, and only those with tools."""
+        """Counts by two flags: only calls to the own model, and only calls with tools."""
         self._works = False
         self._unusable: str | None = None
 

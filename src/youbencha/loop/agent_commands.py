@@ -356,7 +356,7 @@ COMMANDS: dict[tuple[str, ...], AgentCommand] = {
     ),
     ("tools", "skill", "list"): AgentCommand("List the skills.", _no_skills, (_format("table", "json", "quiet"),)),
     ("tools", "skill", "load"): AgentCommand(
-        "Load a skill.", _unsupported("Skills", "Go on without the skill."), (_WORDS,)
+        "Load a skill.", _unsupported("Skills", "Continue without the skill."), (_WORDS,)
     ),
 }
-"""By their words. `emit` has one, all others three."""
+"""Commands by their words. `emit` has one, all others three."""

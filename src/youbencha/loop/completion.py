@@ -98,7 +98,7 @@ def read_claim(
 
 def _is_last_line(text: str, promise: str) -> bool:
     """Whether the last line that is not blank is the promise, outside of code blocks."""
-    *before, last = [line for line in text.split("\n") if line.strip()] or [""]  # at U+2028, prose goes on
+    *before, last = [line for line in text.split("\n") if line.strip()] or [""]  # at U+2028, prose continues
     in_code = sum(1 for line in before if _FENCE.match(line)) % 2 == 1
     return last.strip() == promise.strip() and not in_code
 

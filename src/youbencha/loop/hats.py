@@ -25,7 +25,7 @@ class NextTurn:
     activations: Mapping[str, int]
     """How often each hat was chosen, with this turn."""
     published: tuple[PendingEvent, ...] = ()
-    """By the loop itself: `<hat>.exhausted`. They are among `events` or `remaining` already."""
+    """Events from the loop itself: `<hat>.exhausted`. They are among `events` or `remaining` already."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Published:
     """What an iteration published, after the rules for its hat were applied."""
 
     accepted: tuple[TopicEvent, ...]
-    """By the agent. Only these say that the work is done, and count for `required_events`."""
+    """Events from the agent. Only these can declare the work done and count for `required_events`."""
     pending: tuple[PendingEvent, ...]
     """For the next turns: what was accepted, a default, and notes of the loop."""
     default: str | None = None

@@ -140,7 +140,7 @@ def _as_tag(text: str) -> str:
 
 
 def _inserted(text: str, memory: Memory) -> str:
-    """At the start of its section, which is added if there is none."""
+    """Return the text with the memory at the start of its section, which is created if there is none."""
     text = text or "# Memories\n" + "".join(f"\n## {title}\n" for title in SECTIONS.values())
     header = re.search(rf"^## {SECTIONS[memory.type]}\b.*\n?", text, re.MULTILINE)
     if header is None:

@@ -318,7 +318,7 @@ class _Loop:
             new = self.topics.read_new(self.state.events_offset)
             end = self.topics.size()
         except OSError as error:
-            self._warn("EVENTS_UNREADABLE", f"the events file {error.strerror}")
+            self._warn("EVENTS_UNREADABLE", f"The events file {error.strerror}.")
             return after_iteration(self.plan.spec, turn.hat, ())
         too_many = end - new.offset > MAX_LINE  # what an agent publishes later must not wait for all of them
         self.state = self.state.model_copy(update={"events_offset": end if too_many else new.offset})
@@ -362,7 +362,7 @@ class _Loop:
         try:
             taken = await self.checkpoints.take(number, f"after iteration {number}")
         except YouBenchaError as error:
-            self._warn(error.code, f"there is no checkpoint of iteration {number}: {error.message}")
+            self._warn(error.code, f"Iteration {number} has no checkpoint: {error.message}")
             return None
         if taken.warning:
             self._warn("CHECKPOINT", taken.warning)

@@ -54,7 +54,7 @@ class NewEvents(NamedTuple):
 
     events: tuple[TopicEvent, ...]
     offset: int
-    """Where to go on reading."""
+    """The position to continue reading from."""
     malformed: tuple[MalformedLine, ...]
 
 

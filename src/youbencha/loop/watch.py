@@ -31,7 +31,7 @@ _TOO_MANY_REQUESTS = 429
 _LONG, _LONG_WINDOW = "[1m]", 1_000_000
 """How Claude Code names a model with a longer context; answers do not have the suffix."""
 _GOES_ON = (ToolStarted, ToolCalled, ToolReturned, RequestRetried)
-"""After one of these, the session goes on. A text may be its last."""
+"""Entries after which the session continues. A text may be its last."""
 _CHECK_EVERY_S = 0.25
 _RESULT_WITHIN_S = 10.0
 """How soon the result follows the last report of usage, unless hooks run."""

@@ -136,7 +136,7 @@ class ProcessResult(NamedTuple):
     """The unmasked output, to be parsed; the same object as `output` if there are no secrets in it."""
     started_at: float
     duration_s: float
-    """By the monotonic clock."""
+    """The duration by the monotonic clock."""
     total_bytes: int
     """The size of what the program wrote, kept or not."""
     skipped_bytes: int = 0

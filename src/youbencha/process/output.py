@@ -109,7 +109,7 @@ class OutputEnd(NamedTuple):
     """The end of an output of which otherwise only the beginning was kept."""
 
     text: str
-    """At most 256 KiB, with its secrets masked."""
+    """The last output, at most 256 KiB, with its secrets masked."""
     left_out_bytes: int
     """The size of what is missing before it."""
 

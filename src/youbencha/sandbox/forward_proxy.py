@@ -41,7 +41,7 @@ _PER_CONNECTION = frozenset({b"connection", b"host", b"keep-alive", b"proxy-auth
 
 class Destination(NamedTuple):
     host: str
-    """In lower case, without brackets."""
+    """The host in lower case, without brackets."""
     port: int
 
     def __str__(self) -> str:

@@ -35,7 +35,7 @@ class _Package:
     failed: bool | None = None
     """None: it did not end."""
     verdict: TestResult = "passed"
-    """Of the package as a whole."""
+    """The whole package's verdict."""
 
     def begin(self, test: str) -> None:
         self.tests.setdefault(test, "errors")

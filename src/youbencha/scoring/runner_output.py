@@ -333,7 +333,7 @@ class ParsedTests(NamedTuple):
     format: TestFormat
     counts: TestCounts
     results: TestResults | None = None
-    """By test. None if the output does not name them all."""
+    """The verdict of each test. None if the output does not name them all."""
 
 
 def parse_test_output(text: str) -> list[ParsedTests]:

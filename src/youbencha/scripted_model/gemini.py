@@ -156,7 +156,7 @@ def _pieces(part: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _usage(tokens: ClaimedTokens) -> dict[str, Any]:
-    """In this API, the prompt includes cached tokens, and the answer excludes thinking tokens."""
+    """Return the usage as this API reports it: the prompt includes cached tokens, the answer excludes thinking."""
     usage = {
         "promptTokenCount": tokens.all_input,
         "candidatesTokenCount": tokens.output - tokens.thought,

@@ -175,7 +175,7 @@ def _choice(delta: Mapping[str, Any], finish: str | None = None) -> dict[str, An
 
 
 def _chat_usage(tokens: ClaimedTokens) -> dict[str, Any]:
-    """In this API, the prompt includes cached tokens."""
+    """Return the usage as this API reports it: the prompt includes cached tokens."""
     return {
         "prompt_tokens": tokens.all_input,
         "completion_tokens": tokens.output,
@@ -279,7 +279,7 @@ def _item(prefix: str, **fields: Any) -> dict[str, Any]:
 
 
 def _responses_usage(tokens: ClaimedTokens) -> dict[str, Any]:
-    """In this API, the input includes cached tokens."""
+    """Return the usage as this API reports it: the input includes cached tokens."""
     return {
         "input_tokens": tokens.all_input,
         "input_tokens_details": {"cached_tokens": tokens.cache_read, "cache_write_tokens": tokens.cache_creation},

@@ -145,6 +145,6 @@ class PassOfK:
 
     k: int
     any: float
-    """At least once: pass@k."""
+    """The probability of at least one success: pass@k."""
     all: float
-    """Every time: pass^k."""
+    """The probability that all succeed: pass^k."""

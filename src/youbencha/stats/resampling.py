@@ -69,7 +69,7 @@ _MIN_RESAMPLES = 2_000
 _CELL_RESAMPLES = 250
 """Resamples of the trials of one cell. Each resample of the tasks picks one for each of its cells."""
 _MAX_DRAWS = 2_000_000
-"""At the same time: 16 MB."""
+"""The limit at the same time: 16 MB."""
 _MAX_DRAWN_TASKS = 5_000_000
 """The number of tasks drawn in all resamples: thousands of tasks have fewer resamples, and need no more."""
 

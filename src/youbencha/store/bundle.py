@@ -323,7 +323,7 @@ Assertions = Annotated[
     PlainSerializer(_by_name),
     Field(json_schema_extra=_object_schema),
 ]
-"""In JSON an object with the names as keys; a list, as in older results, can be read."""
+"""Assertions by name: an object in JSON; a list, as in older results, can also be read."""
 
 
 class EvaluationResult(Record):

@@ -255,7 +255,7 @@ class ArenaResults:
     """Whether every run says what it planned. The original's do not."""
     unreadable: tuple[Unreadable, ...] = ()
     calibration: Mapping[str, Range] | None = None
-    """By task."""
+    """Score ranges by task."""
 
     def with_categories(self, categories: Mapping[str, str]) -> ArenaResults:
         """Add the arena's categories to trials that have none, such as those of the original."""

@@ -84,7 +84,7 @@ class Suggester:
                 text, problems = self._check(answer)
                 if not problems:
                     return Suggestion(text, by_agent=True)
-                self._note(f"its suggestion cannot be used yet: {problems[0]}")
+                self._note(f"its suggestion is not usable yet: {problems[0]}")
                 prompt = repair_prompt(first, answer, problems)
         raise YouBenchaError("SUGGESTION_INVALID", f"its test case cannot be used: {problems[0]}")
 

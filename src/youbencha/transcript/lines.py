@@ -258,7 +258,7 @@ class Progress:
     inside: Path | None = None
     """Paths in this directory are shown relative to it."""
     directory: Path | None = None
-    """Of the run, once there is one."""
+    """The run directory, once there is one."""
     phases: list[Phase] = field(default_factory=list)
     model: str | None = None
     tool_calls: int = 0

@@ -1,7 +1,7 @@
 """The files that an agent gets besides those of its task: check them, hash them, give them to it, take them away.
 
 Instructions, skills and plugins are copied to where the agent reads them in its home, which is always a new one then.
-`files` are laid over the checkout after the snapshot that the diff starts from, and taken away before the diff is made;
+`files` are copied into the checkout after the snapshot that the diff starts from, and removed before the diff is made;
 `without` takes files out of it for the same time.
 """
 
@@ -55,7 +55,7 @@ class Given(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of a skill or a plugin. Whatever else is called does not matter."""
+        """The name of a skill or a plugin; empty for other files."""
         # Not resolved: a link to a directory has a name of its own.
         return Path(os.path.normpath(self.source.absolute())).name if self.kind in _NAMED else ""
 

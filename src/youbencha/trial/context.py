@@ -53,7 +53,7 @@ class Host:
         self.container_starts: asyncio.Semaphore | None = None
         """Limits how many containers start at the same time."""
         self.shared = SharedResults()
-        """Of the evaluators of all trials."""
+        """Results that the evaluators of all trials share."""
         self._cleanup = cleanup
         self._cleaned: set[tuple[Path, Path]] = set()
         self._containers_removed = False
@@ -180,7 +180,7 @@ class TrialContext:
     reclaimed: bool = False
     """Whether the agent has ended and the run directory was restored."""
     digest: asyncio.Task[str | None] | None = field(default=None, repr=False)
-    """Of the agent's executable."""
+    """The SHA-256 of the agent's executable."""
 
     def warn(self, code: str, message: str) -> None:
         self.record.warn(code, message)

@@ -35,7 +35,7 @@ class GatewayPlan:
     upstreams: Mapping[Provider, Upstream]
     """Empty for a replay, which sends nothing upstream. The agent's own comes first."""
     provider: Provider | None = None
-    """Of the API that the agent uses, if it is known."""
+    """The provider of the API that the agent uses, if it is known."""
     model: str | None = None
     """The agent's, if it is known."""
     resolved: tuple[str, ...] | None = None

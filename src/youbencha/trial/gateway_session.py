@@ -368,7 +368,7 @@ class GatewayKeys:
             self.stop.clear()
 
     async def _end_all(self) -> None:
-        """End the keys that are still valid, as after an interrupt, and forget all: the gateway may go on."""
+        """End the keys that are still valid, as after an interrupt, and forget all: the gateway may continue."""
         for key in tuple(self._valid):
             await self._end(key)
         for key in self._ended:
@@ -422,9 +422,9 @@ class Ticket(NamedTuple):
     """Lets one attempt use the driver's gateway, until the driver ends it. Plain data: it can be pickled."""
 
     url: str
-    """Of the gateway."""
+    """The gateway's URL."""
     token: str
-    """For its control routes. It is in no file, and no agent gets it."""
+    """The token for its control routes. It is written to no file, and no agent gets it."""
 
     def __repr__(self) -> str:
         return f"Ticket(url={self.url!r}, token=…)"

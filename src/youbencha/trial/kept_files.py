@@ -22,7 +22,7 @@ from youbencha.workspace.overlay import GivenFile, given_file
 MANIFEST = "agent.json"
 _MAX_FILE_BYTES = 1024**2
 _MAX_BYTES = 32 * 1024**2
-"""Of all files of an agent. A home may bring programs, of which the hash is enough."""
+"""The limit for all files of an agent. A home may contain programs, for which the hash is enough."""
 
 _SETTINGS = frozenset({"", ".json", ".jsonc", ".toml", ".yaml", ".yml", ".env", ".ini", ".cfg", ".conf"})
 """Endings of files with names and values, such as `mcp.json` or `.npmrc`."""
@@ -39,7 +39,7 @@ class KeptFile(Record):
     """A file that an agent was given."""
 
     path: str
-    """In this directory."""
+    """The path in this directory."""
     source: str
     """Where it was."""
     size: Count

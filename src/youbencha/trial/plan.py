@@ -42,7 +42,7 @@ class Plan:
     agent_config: Mapping[str, object]
     model: str | None
     env: Mapping[str, str] = field(repr=False)
-    """Of the agent; it may contain secrets."""
+    """The agent's environment; it may contain secrets."""
     timeout_s: float
     workspace_dir: Path
     max_concurrent: int

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     pass
 
 _KEPT = "kept-by-the-driver"
-"""In place of a secret. The variable is still there, because some agents choose a model by the keys that are set."""
+"""A value in place of a secret. The variable stays set, because some agents choose a model by the keys they find."""
 
 
 @asynccontextmanager

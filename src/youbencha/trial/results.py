@@ -87,7 +87,7 @@ class TrialRecord:
         self._started_at = started_at
         self._expected = expected_evaluators
         self._results: dict[int, EvaluationResult] = {}
-        """By their index in the test case: they finish in any order."""
+        """Results by their index in the test case, because evaluators finish in any order."""
         self.bundle = ResultsBundle(
             test_case=test_case,
             execution=_start_execution(directory.path, started_at),

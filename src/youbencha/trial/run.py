@@ -116,7 +116,7 @@ async def _settle(context: TrialContext) -> None:
     try:
         await asyncio.to_thread(context.directory.settle)
     except YouBenchaError as error:  # everything was judged
-        context.warn(error.code, f"the agent's files could not be kept: {error.message}")
+        context.warn(error.code, f"Cannot keep the agent's files: {error.message}")
 
 
 async def save_interrupted(context: TrialContext) -> None:

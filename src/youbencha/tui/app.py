@@ -111,7 +111,7 @@ class ScreenApp(App[None]):
         self._seen_second = -1
         self._words = ""
         self._hits: list[SearchHit] = []
-        """At the last search or jump: to search again with each event would take too long."""
+        """The hits of the last search or jump: searching again with each event would take too long."""
         self._message, self._message_until = "", 0.0
         self._leaving = False
         self._available: tuple[bool, ...] = ()
@@ -395,7 +395,7 @@ class ScreenApp(App[None]):
             self._search(value)
         elif value and self.source.controls is not None:
             self.source.controls.guide(value)
-            self.say("this will be in the next prompt")
+            self.say("included in the next prompt")
 
     def _close_line(self) -> None:
         self.ask.display = False

@@ -21,7 +21,7 @@ Span = tuple[str, str]
 class ScreenRow(NamedTuple):
     spans: tuple[Span, ...]
     right: tuple[Span, ...] = ()
-    """At the right edge."""
+    """The text at the right edge."""
 
 
 BLANK = ScreenRow(())
@@ -127,7 +127,7 @@ def folded_at_first(entry: TranscriptEntry) -> bool:
 
 
 _WIDTH_FOR_SIZES = 40
-"""In a narrower row, the time of a tool call is shown without the size of its result."""
+"""The width of a row from which a tool call is shown with the size of its result."""
 
 
 def lay_out(entry: TranscriptEntry, cells: int, *, folded: bool, now: float) -> list[ScreenRow]:

@@ -105,7 +105,7 @@ class Screen:
 async def run_with_screen(screen: Screen, work: Coroutine[Any, Any, Result]) -> Result:
     """Run the work while the screen shows it. The terminal is restored however this ends.
 
-    The screen closes when the work has ended, unless it is to stay. If the screen fails, the work goes on without it.
+    The screen closes when the work has ended, unless it is to stay. If the screen fails, the work continues without it.
     """
     from youbencha.tui.app import ScreenApp
 

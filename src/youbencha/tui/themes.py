@@ -104,4 +104,4 @@ CONTRAST = Palette(
 )  # fmt: skip
 
 PALETTES = (DARK, LIGHT, CONTRAST)
-"""In the order in which a key cycles through them."""
+"""The themes, in the order in which a key cycles through them."""

@@ -35,7 +35,7 @@ _CHUNK = 1 << 20
 _BINARY = b"-"
 
 _MAX_READ_BYTES = 8 * 1024 * 1024 * 1024
-"""In bytes, for all files together. A sparse file of a terabyte is created quickly, but takes long to read."""
+"""The maximum number of bytes for all files together. A sparse terabyte file is quick to create, but slow to read."""
 
 LINK, FILE, PROGRAM, _DIRECTORY = "120000", "100644", "100755", "040000"
 _SHA256_LENGTH = 64

@@ -94,7 +94,7 @@ class Checkpoints:
         self._repository, self._recorder = repository, recorder
         self._head: str | None = None
         self._commits: dict[str, str] = {}
-        """By the last part of the ref's name."""
+        """Checkpoints by the last part of the ref's name."""
         self._refs_written_at: int | None = None
         self._last: int | None = None
         self._last_tree: str | None = None

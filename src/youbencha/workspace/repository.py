@@ -98,7 +98,7 @@ class Repository:
         self._store = store
         self._progress = progress
         self.commit = commit
-        """In full."""
+        """The full commit id."""
         self.branch = branch
         """The requested branch or tag, or the default one. None if only a commit was named."""
 

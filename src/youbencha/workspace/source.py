@@ -143,7 +143,7 @@ class Refs(NamedTuple):
     """The branches and tags of a repository."""
 
     ids: Mapping[str, str]
-    """By full name. For an annotated tag, the id of its commit."""
+    """Commit ids by full ref name. For an annotated tag, the id of its commit."""
     head: str | None
     """The commit that is checked out by default."""
     default_branch: str | None

@@ -71,9 +71,9 @@ class AiderConfig(AgentConfig):
     """For commit messages and summaries."""
     editor_model: NonEmptyArgument | None = None
     files: Words = ()
-    """In the chat from the start, to be edited; relative to the repository. Aider adds files that are mentioned."""
+    """Files to edit that are in the chat from the start; relative to the repository. Aider adds mentioned files."""
     read_only: Words = ()
-    """In the chat from the start, only to be read, such as conventions."""
+    """Files in the chat from the start that are only read, such as conventions."""
     map_tokens: Annotated[int, Field(ge=0)] | None = None
     """For the map of the repository; 0 for none."""
     auto_lint: bool = True
@@ -271,7 +271,7 @@ class AiderAdapter(CliAdapter[AiderConfig]):
             kind="not_guarded",
             subtypes=frozenset({"not_guarded"}),
             pattern=r"^youBencha cannot keep this Aider",
-            message="Aider could not be kept from reading the repository's settings for it",
+            message="Aider could not be prevented from reading its settings in the repository",
             hint="Use the version that is known to work: `yb agents install aider`.",
         ),
     )

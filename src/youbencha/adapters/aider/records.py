@@ -80,7 +80,7 @@ class AnalyticsSummary(NamedTuple):
     finished: bool = False
     """It reached the end of its task, successfully or not."""
     cost_usd: float | None = None
-    """By LiteLLM's prices, without the cost of commit messages. None if a price is unknown."""
+    """The cost at LiteLLM's prices, without the cost of commit messages. None if a price is unknown."""
 
 
 def read_analytics(path: Path) -> AnalyticsSummary:

@@ -110,7 +110,7 @@ class ClaudeOutputReader(OutputReader):
         self.key_rejected = False
         self.stop = asyncio.Event()
         self.session_end: SessionEnd | None = None
-        """In print mode; the control protocol notices the end itself."""
+        """Set only in print mode; the control protocol notices the end itself."""
 
     def read(self, record: Record) -> None:
         super().read(record)

@@ -34,7 +34,7 @@ MALFORMED_WARNINGS = 20
 """The number of lines that are reported; the rest is only counted: a broken stream can have millions."""
 
 _MAX_DRAFT = 2 * TRANSCRIPT_LIMIT
-"""In characters: too long for the transcript, which shortens it and says so."""
+"""The maximum length in characters; the transcript shortens longer texts, with a note."""
 
 
 class OutputReader:

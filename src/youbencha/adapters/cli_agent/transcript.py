@@ -16,7 +16,7 @@ from youbencha.log.session import LeftOut
 from youbencha.text import join_words, plural, strip_ansi
 
 TRANSCRIPT_LIMIT = 10 * 1024 * 1024
-"""In characters."""
+"""The maximum length in characters."""
 
 _ENTRY_SIZE = 250
 """What an entry counts in addition to its text: a stream may have millions of empty ones."""

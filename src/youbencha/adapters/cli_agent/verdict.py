@@ -182,7 +182,7 @@ class _Explanation:
         if (reason := self._ending.process.exit.host_failure) is None:
             return None
         message = f"The host or the sandbox failed while the agent ran: {reason}."
-        return self._record(codes.HOST_FAILED, message, "Neither the agent nor its limits did this: run it again.")
+        return self._record(codes.HOST_FAILED, message, "Neither the agent nor its limits caused this: run it again.")
 
     def _timeout(self) -> ErrorRecord | None:
         ending = self._ending
@@ -193,7 +193,7 @@ class _Explanation:
             codes.TIMEOUT,
             f"{self._agent.title} exceeded its timeout{limit} and was stopped after {ending.duration_ms / 1000:.1f} s. "
             "Output up to then was kept.",
-            "The agent had reported its result, but something that it started kept it alive: look for background "
+            "The agent had reported its result, but a process that it started kept it alive: look for background "
             "commands, or raise `timeout`."
             if ending.has_result
             else "Raise `timeout`, or give the agent a smaller task.",
@@ -213,8 +213,8 @@ class _Explanation:
     def _unresponsive(self) -> ErrorRecord | None:
         if self._ending.unresponsive is None:
             return None
-        message = f"{self._agent.title} was ended because it did not respond: {self._ending.unresponsive}."
-        hint = "Usually a call to the model never ended. Raise `silence_timeout_s` if the agent was at work."
+        message = f"{self._agent.title} was stopped because it did not respond: {self._ending.unresponsive}."
+        hint = "Usually a call to the model never returned. Raise `silence_timeout_s` if the agent was working."
         return self._record(codes.UNRESPONSIVE, message, hint)
 
     def _stopped(self) -> ErrorRecord | None:
@@ -222,7 +222,7 @@ class _Explanation:
             return None
         return self._record(
             codes.STOPPED,
-            f"{self._agent.title} was ended early by youBencha. "
+            f"{self._agent.title} was stopped early by youBencha. "
             f"It had run for {self._ending.duration_ms / 1000:.1f} s. Output up to then was kept.",
             "Neither the agent nor its timeout caused this; see the other errors and warnings of the run.",
             kind="stopped",
@@ -265,8 +265,8 @@ class _Explanation:
         memory = " SIGKILL often means that the system ran out of memory." if signal == "SIGKILL" else ""
         return self._record(
             codes.CRASHED,
-            f"{self._agent.title} was ended by {signal} in the middle of its work.{self._tail()}",
-            f"Neither the agent nor its timeout did this.{memory} See the end of the raw log, and run it again.",
+            f"{self._agent.title} was killed by {signal} in the middle of its work.{self._tail()}",
+            f"Neither the agent nor its timeout caused this.{memory} See the end of the raw log, and run it again.",
             signal=signal,
             exit_code=self._ending.exit_code,
         )
@@ -296,7 +296,7 @@ class _Explanation:
         return self._record(
             codes.OUTPUT_LOST,
             f"{self._agent.title} exited with code {ending.exit_code} in the middle of a line of its output.",
-            "It ended before its last output was written, with its result: run it again.",
+            "It exited before it had written its result: run it again.",
             exit_code=ending.exit_code,
             bytes=ending.process.total_bytes,
         )
@@ -422,13 +422,13 @@ def process_warnings(
     # Claude Code 2.0.62 starts itself again in the background to check its ripgrep, and does not wait for it.
     left = sorted(program for program in done.exit.leftovers if program != str(cli.resolve()))
     if stayed:
-        message = f"{agent.title} did not end after its result, because of commands in the background, and was ended."
+        message = f"{agent.title} did not exit after its result, because of background commands, and was killed."
         yield error_record(agent.code(codes.LEFT_PROCESSES), message, at, _NOT_MEASURED)
     elif left:
         processes = "1 process running, which was" if len(left) == 1 else f"{len(left)} processes running, which were"
         yield error_record(
             agent.code(codes.LEFT_PROCESSES),
-            f"{agent.title} ended but left {processes} ended too.",
+            f"{agent.title} finished but left {processes} then killed.",
             at,
             _NOT_MEASURED,
             count=len(left),
@@ -508,7 +508,7 @@ def _denied_tools(agent: type[AgentDescription], facts: SessionFacts, at: str) -
     counted = ", ".join(f"{name} ({times}x)" for name, times in facts.denied_tools.items())
     yield error_record(
         agent.code(codes.TOOL_DENIED),
-        f"{agent.title} was not allowed to use its tools: {counted}. The run continued without them.",
+        f"{agent.title} was denied tools: {counted}. The run continued without them.",
         at,
         agent.hint(codes.TOOL_DENIED, "Allow them; there is no user to ask."),
         tools=dict(facts.denied_tools),

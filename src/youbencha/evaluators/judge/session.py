@@ -60,7 +60,7 @@ _INSTRUCTIONS = frozenset({
     "gemini.md", ".gemini", "opencode.json", "opencode.jsonc", ".opencode",
     ".cursor", ".cursorrules", ".windsurf", ".windsurfrules", ".clinerules", ".aider.conf.yml", ".copilot",
 })  # fmt: skip
-"""In any directory, because agents read them wherever they work, and in any case, for systems that ignore it."""
+"""Names to look for in any directory, because agents read them wherever they work; upper and lower case are equal."""
 
 _GITHUB_INSTRUCTIONS = frozenset(
     {"agents", "chatmodes", "copilot", "copilot-instructions.md", "hooks", "instructions", "prompts"}

@@ -38,7 +38,7 @@ class ModelRequest(NamedTuple):
     """The API's path, without a query."""
     wire: WireName | None
     headers: Mapping[str, str]
-    """By lower-case names."""
+    """The headers, by lower-case names."""
     body: object
     """Parsed; None if there is none, or if it is not JSON."""
     raw: bytes = b""

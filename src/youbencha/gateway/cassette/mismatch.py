@@ -17,7 +17,7 @@ class Mismatch(NamedTuple):
     """Why no recording matches a request."""
 
     summary: str
-    """In one line."""
+    """A description in one line."""
     text: str
     """The summary, and a diff to the request that was recorded instead."""
 

@@ -77,7 +77,7 @@ class Recording(NamedTuple):
     body: Any
     """Without what it has in common with the request at its position."""
     trials: AnswersByTrial
-    """In the file: `takes`."""
+    """Called `takes` in the file."""
     day: date | None
     """When it was recorded."""
     version: int

@@ -22,7 +22,7 @@ _OF_LITELLM = (_OF_PROVIDER, "x-litellm-")
 _CLIENTS_USE = re.compile(r"retry-after(-ms)?|x-should-retry|(anthropic|x)-ratelimit-.*|(x-)?request-id", re.IGNORECASE)
 
 _STATUSES: Mapping[str, int] = {"overloaded_error": 529, "request_too_large": 413}
-"""By the provider's type of error, because LiteLLM does not preserve these statuses."""
+"""Statuses by the provider's error type, because LiteLLM does not preserve them."""
 
 
 class ErrorAnswer(NamedTuple):

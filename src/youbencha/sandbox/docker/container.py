@@ -199,7 +199,7 @@ class Container:
 
     @contextlib.asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """Stop its processes for a while, if the engine can. A container that is removed meanwhile need not go on."""
+        """Stop its processes for a while, if the engine can. A container removed meanwhile need not continue."""
         with contextlib.suppress(EngineError):
             await self._engine.pause(self.name)
         try:

@@ -348,7 +348,7 @@ def _reason(error: BaseException) -> str:
 
 
 _known: dict[Path, EngineInfo] = {}
-"""By socket. Each engine is asked once per process."""
+"""Engines by socket. Each engine is asked once per process."""
 
 
 @asynccontextmanager

@@ -33,7 +33,7 @@ class Wheel:
     """The Python file in the wheel with the version of the CLI."""
     about_mb: int
     known: Mapping[str, WheelRelease] = field(default_factory=dict)
-    """By version of the CLI, because the package has its own version numbers."""
+    """Known wheels by version of the CLI, because the package has its own version numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class CatalogueEntry:
     command: str
     """The program's name on PATH."""
     recipes: tuple[Recipe, ...]
-    """In the order in which they are tried."""
+    """The sources, in the order in which they are tried."""
 
 
 # Not agents, but installed and pinned in the same way. They are not looked for on PATH.

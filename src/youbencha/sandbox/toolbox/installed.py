@@ -154,7 +154,7 @@ class InstalledAgent(BaseModel):
     """The digest of the executable; for a JavaScript CLI, of its entry script."""
     source: PackageSource
     package: str
-    """In the package manager's notation: `claude-agent-sdk==0.2.182`, `@openai/codex@0.166.0`."""
+    """The package in the package manager's notation: `claude-agent-sdk==0.2.182`, `@openai/codex@0.166.0`."""
     size_bytes: Annotated[int, Field(ge=0)]
     """The size of all installed files."""
     installed_at: str

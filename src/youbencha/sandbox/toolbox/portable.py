@@ -224,7 +224,7 @@ def _fill(work: Path, base: _Base, loaded: SharedLibraries, directory: Path) -> 
 class SharedLibraries(NamedTuple):
     loader: str | None
     libraries: dict[str, Path]
-    """By name, without those of glibc."""
+    """Libraries by name, without those of glibc."""
 
 
 async def loaded_by(files: Sequence[Path], *, cwd: Path) -> SharedLibraries:

@@ -35,7 +35,7 @@ _EXE = ".exe" if _WINDOWS else ""
 @dataclass(frozen=True, slots=True)
 class Release:
     package: str
-    """In the package manager's notation, with its version."""
+    """The package in the package manager's notation, with its version."""
     version: str | None
     """The CLI's version; None if it is known only from the package itself."""
     about_mb: int | None = None

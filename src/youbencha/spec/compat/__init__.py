@@ -15,7 +15,7 @@ from typing import Any
 from youbencha.errors import KeyPath, Problem, dotted
 
 ANY = "*"
-"""In a pattern of keys: any key of a mapping."""
+"""Matches any key of a mapping, in a pattern of keys."""
 Data = dict[str, Any]
 
 
