@@ -300,16 +300,8 @@ def run(
         return 0
     say = not (quiet or as_json)
     session = _Session(request, which if resume else None, where, resume=resume, reuse=reuse, say=say)
-    again = _command(config, results, where)
-    title = config.name if tui else None
-    return run_and_show(
-        session,
-        as_json=as_json,
-        quiet=quiet,
-        tui=title,
-        resume=again,
-        succeeded=session.succeeded,
-    )
+    again, title = _command(config, results, where), config.name if tui else None
+    return run_and_show(session, as_json=as_json, quiet=quiet, tui=title, resume=again, succeeded=session.succeeded)
 
 
 def _command(config: Path, results: Path | None, where: ExecutorOptions) -> str:

@@ -149,12 +149,7 @@ def run(
 
     Example: `ralph run -p "Make all tests pass" --max-iterations 20`
     """
-    if worktree and resume:
-        hint = "Change to the worktree and continue there."
-        raise YouBenchaError("OPTION_INVALID", "--worktree and --continue exclude each other", hint=hint)
-    if args and "--" not in sys.argv:
-        hint = "Give the prompt with -p; arguments for the agent's CLI follow `--`."
-        raise YouBenchaError("OPTION_INVALID", f"{args[0]!r} is not an option", hint=hint)
+    _check_options(args, worktree=worktree, resume=resume)
     if not dry_run:
         warm_up()  # in the background, while the configuration is read
 
@@ -183,6 +178,15 @@ def run(
     if worktree:
         return _start_in_worktree(file, host, overrides, output)
     return _continue(file, host, overrides, output) if resume else _start(Path.cwd(), file, host, overrides, output)
+
+
+def _check_options(args: list[str] | None, *, worktree: bool, resume: bool) -> None:
+    if worktree and resume:
+        hint = "Change to the worktree and continue there."
+        raise YouBenchaError("OPTION_INVALID", "--worktree and --continue exclude each other", hint=hint)
+    if args and "--" not in sys.argv:
+        hint = "Give the prompt with -p; arguments for the agent's CLI follow `--`."
+        raise YouBenchaError("OPTION_INVALID", f"{args[0]!r} is not an option", hint=hint)
 
 
 class _Output(NamedTuple):
