@@ -111,7 +111,7 @@ def test_continue_uses_the_file_the_prompt_and_the_options_of_the_start(loops: L
         (["run", "-b", "codex", "-p", "x"], ("BACKEND_NOT_INSTALLED", "Install")),
         (["run", "-p", "x"], ("BACKEND_NOT_INSTALLED", "ralph doctor")),
         (["run", "-b", "custom"], ("PROMPT_MISSING", "-p TEXT")),
-        (["run", "-b", "custom", "-p", " "], ("PROMPT_EMPTY", "Say what")),
+        (["run", "-b", "custom", "-p", " "], ("PROMPT_EMPTY", "Describe the task")),
         (["run", "-P", "empty.md"], ("PROMPT_EMPTY", "empty.md is empty")),
         (["run", "-c", "missing.yml"], ("missing.yml", "")),
         (["run", "do this"], ("OPTION_INVALID", "-p")),

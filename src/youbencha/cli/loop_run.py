@@ -152,7 +152,6 @@ def run(
     _check_options(args, worktree=worktree, resume=resume)
     if not dry_run:
         warm_up()  # in the background, while the configuration is read
-
     file, hats, settings = loop_sources(config, hats, use_variable=not resume)
     overrides = LoopOverrides(
         hats=hats,
@@ -173,8 +172,7 @@ def run(
     if dry_run:
         _show(_plan_only(file, host, overrides, resume=resume), as_json=as_json)
         return 0
-    with_screen = not (no_tui or autonomous or as_json or quiet)
-    output = _Output(as_json, quiet, verbose, with_screen, record_session)
+    output = _Output(as_json, quiet, verbose, not (no_tui or autonomous or as_json or quiet), record_session)
     if worktree:
         return _start_in_worktree(file, host, overrides, output)
     return _continue(file, host, overrides, output) if resume else _start(Path.cwd(), file, host, overrides, output)
