@@ -19,7 +19,7 @@ from youbencha.process import LimitHit, ProcessResult
 from youbencha.sandbox.docker.sandbox import open_docker_sandbox
 from youbencha.sandbox.local import HostSandbox
 from youbencha.spec.sandbox import SandboxSpec
-from youbencha.trial.outcome import outcome_of
+from youbencha.trial.outcome import determine_outcome
 
 __all__ = ["engine", "image"]
 
@@ -88,7 +88,7 @@ async def test_a_sandbox_limit_is_the_reason(
     assert how in result.errors[0].message
     assert f"`{option}`" in (result.errors[0].hint or "")
     assert result.warnings == ()  # reported once
-    outcome = outcome_of(result.status, result.errors, ())
+    outcome = determine_outcome(result.status, result.errors, ())
     assert (outcome.name, outcome.valid, outcome.retry) == ("limit", True, False)
 
 
@@ -184,4 +184,4 @@ async def test_real_limits(
         result = await CommandAdapter(env={"PATH": os.environ["PATH"]}).execute(context)
     assert [error.code for error in result.errors] == [code]
     assert how in result.errors[0].message
-    assert outcome_of(result.status, result.errors, ()).name == "limit"
+    assert determine_outcome(result.status, result.errors, ()).name == "limit"

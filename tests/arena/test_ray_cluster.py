@@ -154,7 +154,7 @@ async def test_a_repository_travels_without_its_history(arenas: ArenaBench, tmp_
     repository = arenas.repository("repos/fix")
     cell = await asyncio.to_thread(arenas.cell, changed("tasks", 0, "validation_tag", "v1-validation"))
     host = arenas.host()
-    source = await host.open_repository_of(cell.plan, lambda _step, _detail="", /: None)
+    source = await host.open_plan_repository(cell.plan, lambda _step, _detail="", /: None)
     portable_plan = make_portable_plan(cell.plan, source, host.env)
     pack = await source.pack(portable_plan.commits, tmp_path / "near")
     plan = await unpack_plan(portable_plan, (), lambda: pack, tmp_path / "node", tmp_path / "cache")

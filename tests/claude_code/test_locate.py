@@ -157,11 +157,11 @@ async def test_a_replaced_file_is_asked_again_even_with_the_same_size_and_time(
 ) -> None:
     cli = small_cli(bin_dir / "claude", "2.0.1")
     before = cli.stat()
-    assert await CliFinder(ClaudeCode).version_of(cli, env) == "2.0.1"
+    assert await CliFinder(ClaudeCode).read_version(cli, env) == "2.0.1"
     small_cli(cli, "2.0.2")
     os.utime(cli, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert (cli.stat().st_mtime_ns, cli.stat().st_size) == (before.st_mtime_ns, before.st_size)
-    assert await CliFinder(ClaudeCode).version_of(cli, env) == "2.0.2"
+    assert await CliFinder(ClaudeCode).read_version(cli, env) == "2.0.2"
 
 
 async def test_a_link_changed_to_another_file(env: dict[str, str], bin_dir: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import BinaryIO
 import pytest
 
 from youbencha.trial import agent
-from youbencha.trial.agent import sha256_of
+from youbencha.trial.agent import cached_sha256
 from youbencha.user_dirs import Cache
 
 LARGE = b"program " * 200_000
@@ -27,15 +27,15 @@ def program(tmp_path: Path) -> Path:
 
 def test_the_digest_is_correct_and_cached(program: Path, tmp_path: Path) -> None:
     expected = hashlib.sha256(LARGE).hexdigest()
-    assert sha256_of(program, Cache(tmp_path / "cache")) == expected
+    assert cached_sha256(program, Cache(tmp_path / "cache")) == expected
     (memory,) = (tmp_path / "cache" / "digests").iterdir()
     lines = memory.read_text().splitlines()
     memory.write_text(f"{lines[0]}\n{'0' * 64}\n")
-    assert sha256_of(program, Cache(tmp_path / "cache")) == "0" * 64  # it was not read again
+    assert cached_sha256(program, Cache(tmp_path / "cache")) == "0" * 64  # it was not read again
     memory.write_text("nonsense")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(agent, "_digests", {})  # as in another process
-        assert sha256_of(program, Cache(tmp_path / "cache")) == expected
+        assert cached_sha256(program, Cache(tmp_path / "cache")) == expected
 
 
 def test_trials_that_start_together_read_it_once(
@@ -51,25 +51,25 @@ def test_trials_that_start_together_read_it_once(
     digest = hashlib.file_digest
     monkeypatch.setattr(hashlib, "file_digest", file_digest)
     with ThreadPoolExecutor() as threads:
-        digests = set(threads.map(sha256_of, [program] * 4, [Cache(tmp_path / "cache")] * 4))
+        digests = set(threads.map(cached_sha256, [program] * 4, [Cache(tmp_path / "cache")] * 4))
     assert (digests, reads) == ({hashlib.sha256(LARGE).hexdigest()}, ["sha256"])
 
 
 def test_a_program_that_changed_is_read_again(program: Path, tmp_path: Path) -> None:
-    first = sha256_of(program, Cache(tmp_path / "cache"))
+    first = cached_sha256(program, Cache(tmp_path / "cache"))
     times = program.stat()
     program.write_bytes(LARGE[:-1] + b"!")
     os.utime(program, ns=(times.st_atime_ns, times.st_mtime_ns))  # times can be set
-    assert sha256_of(program, Cache(tmp_path / "cache")) != first
+    assert cached_sha256(program, Cache(tmp_path / "cache")) != first
 
 
 def test_the_digest_of_an_unreadable_file_is_unknown(tmp_path: Path) -> None:
-    assert sha256_of(tmp_path / "nothing", Cache(tmp_path / "cache")) is None
+    assert cached_sha256(tmp_path / "nothing", Cache(tmp_path / "cache")) is None
 
 
 def test_an_unwritable_cache_is_ignored(program: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
-    assert sha256_of(program, Cache(tmp_path / "cache")) == hashlib.sha256(LARGE).hexdigest()
+    assert cached_sha256(program, Cache(tmp_path / "cache")) == hashlib.sha256(LARGE).hexdigest()
     with pytest.MonkeyPatch.context() as patch:
         patch.delattr(hashlib, "file_digest")  # a second time, it is not read
-        assert sha256_of(program, Cache(tmp_path / "cache")) == hashlib.sha256(LARGE).hexdigest()
+        assert cached_sha256(program, Cache(tmp_path / "cache")) == hashlib.sha256(LARGE).hexdigest()

@@ -10,7 +10,7 @@ import pytest
 from youbencha.adapters import codes
 from youbencha.log.model import ErrorRecord, FailureCause, Status
 from youbencha.store.bundle import EvaluationResult, EvaluationStatus, GatewayReport, OutcomeName
-from youbencha.trial.outcome import OUTCOMES, POLICIES, outcome_of, summary_of
+from youbencha.trial.outcome import OUTCOMES, POLICIES, build_summary, determine_outcome
 
 AT = "2026-01-01T00:00:00.000Z"
 
@@ -43,20 +43,20 @@ def error(code: str | None) -> ErrorRecord:
     ],
 )
 def test_outcomes_of_error_codes(code: str | None, outcome: OutcomeName, valid: bool) -> None:
-    found = outcome_of("failed", [error(code)], [result("passed")])
+    found = determine_outcome("failed", [error(code)], [result("passed")])
     assert (found.name, found.valid) == (outcome, valid)
     assert found.reason == f"because of {code}"
 
 
 def test_a_timeout_is_a_limit_whatever_else_went_wrong() -> None:
-    found = outcome_of("timeout", [error("CLAUDE_API_ERROR"), error("CLAUDE_TIMEOUT")], [])
+    found = determine_outcome("timeout", [error("CLAUDE_API_ERROR"), error("CLAUDE_TIMEOUT")], [])
     assert (found.name, found.reason) == ("limit", "because of CLAUDE_TIMEOUT")
-    assert outcome_of("timeout", [], []).name == "limit"
+    assert determine_outcome("timeout", [], []).name == "limit"
 
 
 def test_a_timeout_without_an_answer_is_a_provider_error() -> None:
     unanswered = error("CLAUDE_RATE_LIMIT").model_copy(update={"context": {"unanswered": True}})
-    found = outcome_of("timeout", [error("CLAUDE_TIMEOUT"), unanswered], [])
+    found = determine_outcome("timeout", [error("CLAUDE_TIMEOUT"), unanswered], [])
     assert (found.name, found.valid, found.reason) == (
         "provider_error",
         False,
@@ -94,7 +94,7 @@ def test_with_a_gateway_it_is_the_witness(
     seen: dict[str, Any], status: Status, code: str, outcome: OutcomeName
 ) -> None:
     report = GatewayReport.model_validate({"type": "builtin", "ledger": "x", **seen})
-    assert outcome_of(status, [error(code)], [], gateway=report).name == outcome
+    assert determine_outcome(status, [error(code)], [], gateway=report).name == outcome
 
 
 @pytest.mark.parametrize(
@@ -104,17 +104,17 @@ def test_with_a_gateway_it_is_the_witness(
 def test_success_after_failed_calls(seen: dict[str, Any], judged: EvaluationStatus, outcome: OutcomeName) -> None:
     """Scripts may hide that their agent failed; but work that is done is done."""
     report = GatewayReport.model_validate({"type": "builtin", "ledger": "x", **seen})
-    assert outcome_of("success", [], [result(judged)], gateway=report).name == outcome
+    assert determine_outcome("success", [], [result(judged)], gateway=report).name == outcome
 
 
 def test_what_a_cli_reports_about_its_retries_is_no_witness() -> None:
     unanswered = error("CLAUDE_RATE_LIMIT").model_copy(update={"context": {"unanswered": True}})
     report = GatewayReport.model_validate({"type": "builtin", "ledger": "x"})
-    assert outcome_of("timeout", [error("CLAUDE_TIMEOUT"), unanswered], [], gateway=report).name == "limit"
+    assert determine_outcome("timeout", [error("CLAUDE_TIMEOUT"), unanswered], [], gateway=report).name == "limit"
 
 
 def test_a_failure_without_an_error_message() -> None:
-    assert "without an error message" in outcome_of("failed", [], []).reason
+    assert "without an error message" in determine_outcome("failed", [], []).reason
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_failure_without_an_error_message() -> None:
 def test_outcomes_of_a_successful_agent_by_evaluator_status(
     statuses: list[EvaluationStatus], outcome: OutcomeName
 ) -> None:
-    assert outcome_of("success", [], [result(status) for status in statuses]).name == outcome
+    assert determine_outcome("success", [], [result(status) for status in statuses]).name == outcome
 
 
 def test_the_reason_says_what_each_evaluator_found() -> None:
@@ -138,18 +138,18 @@ def test_the_reason_says_what_each_evaluator_found() -> None:
         EvaluationResult(evaluator=name, status="failed", message=message, timestamp=AT)
         for name, message in {"validation": "15 of 31 tests passed.", "command:lint": "3 issues\nin a.py"}.items()
     ]
-    reason = outcome_of("success", [], [*found, result("passed")]).reason
+    reason = determine_outcome("success", [], [*found, result("passed")]).reason
     assert reason == "validation: 15 of 31 tests passed; command:lint: 3 issues in a.py"
 
 
 def test_a_failure_of_the_harness_is_not_the_agents() -> None:
-    found = outcome_of("success", [], [result("skipped")], failure="the disk is full")
+    found = determine_outcome("success", [], [result("skipped")], failure="the disk is full")
     assert (found.name, found.valid, found.reason) == ("infra_error", False, "the disk is full")
-    assert outcome_of("failed", [error("CLAUDE_CRASHED")], [], failure="the disk is full").name == "agent_error"
+    assert determine_outcome("failed", [error("CLAUDE_CRASHED")], [], failure="the disk is full").name == "agent_error"
 
 
 def test_truncated_output_is_not_a_failure() -> None:
-    assert outcome_of("success", [error("CLAUDE_OUTPUT_TRUNCATED")], [result("passed")]).name == "solved"
+    assert determine_outcome("success", [error("CLAUDE_OUTPUT_TRUNCATED")], [result("passed")]).name == "solved"
 
 
 def test_the_verdict_is_passed_only_if_everything_passed() -> None:
@@ -157,15 +157,15 @@ def test_the_verdict_is_passed_only_if_everything_passed() -> None:
     statuses: tuple[EvaluationStatus, ...] = ("passed", "failed", "skipped")
     agents: tuple[Status | None, ...] = ("success", "failed", "timeout", None)
     for agent, first, second, complete in itertools.product(agents, statuses, statuses, (True, False)):
-        verdict = summary_of([result(first), result(second)], expected=2, agent=agent, complete=complete)
+        verdict = build_summary([result(first), result(second)], expected=2, agent=agent, complete=complete)
         all_good = agent in ("success", None) and first == second == "passed" and complete
         any_bad = agent in ("failed", "timeout") or "failed" in (first, second)
         assert verdict.overall_status == ("passed" if all_good else "failed" if any_bad else "partial")
 
 
 def test_a_missing_evaluator_makes_the_verdict_partial() -> None:
-    assert summary_of([result("passed")], expected=2, agent="success", complete=True).overall_status == "partial"
-    assert summary_of([], expected=1, agent="success", complete=True).overall_status == "partial"
+    assert build_summary([result("passed")], expected=2, agent="success", complete=True).overall_status == "partial"
+    assert build_summary([], expected=1, agent="success", complete=True).overall_status == "partial"
 
 
 def test_invalid_outcomes_may_be_retried() -> None:

@@ -35,7 +35,7 @@ from youbencha.process import Redactor
 from youbencha.store.bundle import ArtifactManifest
 from youbencha.store.read import load_results
 from youbencha.suggest.facts import find_tests
-from youbencha.trial.agent import sha256_of
+from youbencha.trial.agent import cached_sha256
 from youbencha.user_dirs import Cache
 from youbencha.workspace.changes import hash_files
 from youbencha.workspace.listing import save_gitignores
@@ -162,7 +162,7 @@ READERS = {
     ),
     "a project's tests": Reader("tests/test_it.py", "import unittest", find_tests),
     "the program that ran": Reader(
-        "a/file", "text", lambda top: sha256_of(top / "a/file", Cache(top / "cache")), users=True
+        "a/file", "text", lambda top: cached_sha256(top / "a/file", Cache(top / "cache")), users=True
     ),
     "a ledger": Reader("a/file", "{}\n", lambda top: [*read_ledger(top / "a/file")], users=True),
     "results": Reader("a/file", "{", results, users=True),

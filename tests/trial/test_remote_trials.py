@@ -30,7 +30,7 @@ from youbencha.engine.attempt import (
     Consequence,
     FinishedAttempt,
     TrialJob,
-    consequence_of,
+    decide_consequence,
     run_attempt,
 )
 from youbencha.engine.matrix import Cell, Matrix
@@ -409,6 +409,6 @@ async def test_without_its_driver_an_attempt_fails(trials: TrialBench) -> None:
                 await asyncio.wait_for(running, PATIENCE_S)
     assert time.monotonic() - killed < 20
     assert raised.value.code == "DRIVER_GONE"
-    assert consequence_of(raised.value) is Consequence.RETRY
+    assert decide_consequence(raised.value) is Consequence.RETRY
     assert ticket.token not in repr(raised.value)
     trials.assert_nothing_is_left()

@@ -185,7 +185,7 @@ def private_home(invocation: Invocation[Any]) -> dict[str, str]:
     settings: dict[str, Any] = _SETTINGS
     if invocation.context.files is not None:  # then its home is a new one, with what the user has put there
         home = invocation.outside(Path(env["HOME"])) or home
-        settings = _merged(_user_settings(home), _SETTINGS)
+        settings = _merge(_user_settings(home), _SETTINGS)
     (home / ".gemini").mkdir(exist_ok=True)
     (home / ".gemini" / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
     return {**with_key, "GEMINI_CLI_HOME": invocation.inside(home)}
@@ -200,11 +200,11 @@ def _user_settings(home: Path) -> Any:
         raise GeminiCliAdapter.one_problem("home", f".gemini/settings.json cannot be read: {error}") from error
 
 
-def _merged(given: Any, over: Any) -> Any:
+def _merge(given: Any, over: Any) -> Any:
     """Return the user's settings, with ours in place of the same ones."""
     if not isinstance(given, dict) or not isinstance(over, dict):
         return over
-    return {**given, **{key: _merged(given.get(key), value) for key, value in over.items()}}
+    return {**given, **{key: _merge(given.get(key), value) for key, value in over.items()}}
 
 
 def _key(env: Mapping[str, str]) -> str | None:

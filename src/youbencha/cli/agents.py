@@ -14,7 +14,7 @@ import typer
 
 from youbencha.cli.help import Commands
 from youbencha.cli.interrupts import run_async
-from youbencha.cli.terminal import steps_on_stderr, width_of
+from youbencha.cli.terminal import steps_on_stderr, terminal_width
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.images.build import RECIPES, build_image, list_images
 from youbencha.sandbox.toolbox.catalogue import parse_request
@@ -82,7 +82,7 @@ def list_agents(as_json: Annotated[bool, typer.Option("--json", help="Print JSON
     elif rows:
         names = ("AGENT", "VERSION", "SOURCE", "SIZE", "DIGEST", "PATH")
         cells = (_cells(row, toolbox.root) for row in rows)
-        typer.echo(table(names, cells, width=width_of(sys.stdout), right=["SIZE"], drop=["PATH", "DIGEST"]))
+        typer.echo(table(names, cells, width=terminal_width(sys.stdout), right=["SIZE"], drop=["PATH", "DIGEST"]))
         typer.echo(f"toolbox: {toolbox.root}")
     else:
         typer.echo(f"No agents in {toolbox.root}, and none on PATH. Try: yb agents install claude-code")
@@ -210,4 +210,4 @@ def list_built(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.
         rows.append((name, image.agent, image.version, image.youbencha, size, image.created_at[:10]))
     names = ("IMAGE", "AGENT", "VERSION", "YOUBENCHA", "SIZE", "CREATED")
     less_needed = ("YOUBENCHA", "CREATED", "SIZE", "VERSION", "AGENT")
-    typer.echo(table(names, rows, width=width_of(sys.stdout), right=["SIZE"], drop=less_needed))
+    typer.echo(table(names, rows, width=terminal_width(sys.stdout), right=["SIZE"], drop=less_needed))

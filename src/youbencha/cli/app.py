@@ -291,9 +291,9 @@ def _current_directory_is_gone() -> bool:
 def print_error(error: YouBenchaError) -> None:
     from rich.text import Text
 
-    from youbencha.cli.terminal import console_on, width_of, wrap
+    from youbencha.cli.terminal import console_on, terminal_width, wrap
 
-    console, width = console_on(sys.stderr), width_of(sys.stderr)
+    console, width = console_on(sys.stderr), terminal_width(sys.stderr)
     message = wrap(error.message, width, indent=6, taken=len(f"error [{error.code}] "))
     console.print(Text.assemble(("error ", "bold red"), (f"[{error.code}] ", "dim"), message))
     if error.hint:

@@ -15,7 +15,7 @@ import typer
 
 from youbencha.cli import CANNOT_RUN, NOT_PASSED, options
 from youbencha.cli.interrupts import run_async
-from youbencha.cli.terminal import width_of
+from youbencha.cli.terminal import terminal_width
 from youbencha.engine.arena import PlanChoices, plan_arena
 from youbencha.engine.calibrate import THRESHOLD, CalibrationScore, TaskCalibration, save_calibration
 from youbencha.engine.calibrate import calibrate as score_tasks
@@ -187,7 +187,7 @@ def parse_suites(written: list[str] | None) -> dict[str, tuple[str, ...]]:
 def show(board: Leaderboard, form: ArenaFormat, by: Grouping, output: Path | None) -> None:
     """Print the leaderboard, or write it to a file."""
     base = output.absolute().parent if output else Path.cwd()
-    text = render_leaderboard(board, form, by, width=width_of(None if output else sys.stdout), base=base)
+    text = render_leaderboard(board, form, by, width=terminal_width(None if output else sys.stdout), base=base)
     if output is None:
         typer.echo(text, nl=False)
     else:
@@ -322,7 +322,7 @@ def _runs(results: Path, last: int) -> Iterator[Row]:
 
 
 def _tables(listing: dict[str, list[Row]]) -> Iterator[str]:
-    width = width_of(sys.stdout)
+    width = terminal_width(sys.stdout)
     yield _table_of_orchestrators(listing["orchestrators"], width)
     tasks = [
         (
@@ -426,7 +426,7 @@ def _results_dir(results: Path | None, config: Path) -> Path:
 
 def _show(report: ComparisonReport, form: ComparisonFormat, output: Path | None) -> None:
     base = output.absolute().parent if output else Path.cwd()
-    text = render_comparison(report, form, width=width_of(None if output else sys.stdout), base=base)
+    text = render_comparison(report, form, width=terminal_width(None if output else sys.stdout), base=base)
     if output is None:
         typer.echo(text, nl=False)
     else:
@@ -499,7 +499,7 @@ def _summarise(done: list[RescoredTrial]) -> int:
     if changed:
         rows = [(*map(str, trial.key), _score(trial.before), _score(trial.after)) for trial in changed]
         header = ("ORCHESTRATOR", "TASK", "TRIAL", "BEFORE", "NOW")
-        typer.echo(table(header, rows, width=width_of(sys.stdout), right=header[2:]))
+        typer.echo(table(header, rows, width=terminal_width(sys.stdout), right=header[2:]))
     typer.echo(f"{plural(len(done) - len(failed), 'trial')} rescored, {len(changed)} changed, {len(failed)} failed")
     if len(failed) == len(done):
         return 2
@@ -562,7 +562,7 @@ def _print_table(tasks: list[TaskCalibration]) -> None:
     rows = [(task.task, *(_cell(task.scores.get(name)) for name in names), *_range(task)) for task in tasks]
     header = ("TASK", *map(str.upper, names), "FLOOR", "CEILING")
     typer.echo("Tests passed by doing nothing, by the reference solution, and by cheating; scores of the first two:")
-    typer.echo(table(header, rows, width=width_of(sys.stdout), right=header[1:]))
+    typer.echo(table(header, rows, width=terminal_width(sys.stdout), right=header[1:]))
 
 
 def _range(task: TaskCalibration) -> tuple[str, str]:

@@ -439,11 +439,11 @@ class _Session:
 def _new_run(request: _Request, matrix: Matrix) -> ArenaRun:
     file = request.arena.file
     selection = {name: list(getattr(request.selection, name)) for name in _SELECTING}
-    info = run_info(matrix, config_file=file, selection=selection, options=_options_of(request))
+    info = run_info(matrix, config_file=file, selection=selection, options=_recorded_options(request))
     return create_run(request.results, info, config=file)
 
 
-def _options_of(request: _Request) -> dict[str, Any]:
+def _recorded_options(request: _Request) -> dict[str, Any]:
     chosen = request.options()
     return {
         "parallel": chosen.parallel,

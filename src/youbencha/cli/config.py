@@ -19,7 +19,7 @@ from rich.text import Text
 from youbencha.cli.help import Commands
 from youbencha.cli.interrupts import run_async
 from youbencha.cli.options import confirm, settings_here
-from youbencha.cli.terminal import console_on, width_of, wrap
+from youbencha.cli.terminal import console_on, terminal_width, wrap
 from youbencha.doctor import Diagnosis, Finding, examine
 from youbencha.errors import YouBenchaError
 from youbencha.process import Redactor
@@ -96,7 +96,7 @@ def list_settings(as_json: Annotated[bool, typer.Option("--json", help="Print JS
         typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
         return
     cells = ((row.key, one_line(_bare(row.value)), row.origin) for row in rows)
-    typer.echo(table(("KEY", "VALUE", "FROM"), cells, width=width_of(sys.stdout), drop=["FROM"]))
+    typer.echo(table(("KEY", "VALUE", "FROM"), cells, width=terminal_width(sys.stdout), drop=["FROM"]))
 
 
 @app.command()
@@ -216,7 +216,7 @@ def _print(diagnosis: Diagnosis, if_ready: str) -> None:
     for group, findings in groupby(diagnosis.findings, key=lambda finding: finding.group):
         console.print(Text(_TITLES[group], style="bold"))
         for finding in findings:
-            for line in _lines(finding, width, width_of(sys.stdout)):
+            for line in _lines(finding, width, terminal_width(sys.stdout)):
                 console.print(line)
         console.print()
     if diagnosis.ready:

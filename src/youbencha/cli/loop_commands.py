@@ -23,7 +23,7 @@ from youbencha.cli.loop_run import Config, Hats, loop_sources
 from youbencha.cli.loop_tools import call
 from youbencha.cli.options import confirm, settings_here
 from youbencha.cli.setup import write_files
-from youbencha.cli.terminal import width_of
+from youbencha.cli.terminal import terminal_width
 from youbencha.doctor import examine_loop
 from youbencha.errors import YouBenchaError
 from youbencha.events import Event
@@ -241,7 +241,7 @@ def events(
         records = [{"topic": event.topic, "payload": event.payload, "ts": event.at} for event in chosen]
         typer.echo(json.dumps(records, indent=2, ensure_ascii=False))
     elif chosen:
-        room = max(20, width_of(sys.stdout) - 26 - max(len(event.topic) for event in chosen))
+        room = max(20, terminal_width(sys.stdout) - 26 - max(len(event.topic) for event in chosen))
         rows = [(one_line(event.at[:19], 19), one_line(event.topic), one_line(event.payload, room)) for event in chosen]
         typer.echo(table(("TIME", "TOPIC", "PAYLOAD"), rows, width=10_000))
     else:

@@ -78,7 +78,7 @@ class _UnfinishedText:
         self._printed.update(lines)
         return lines if self.begun else _without_first_blanks(lines)
 
-    def rest_of(self, text: str) -> list[str]:
+    def take_unprinted(self, text: str) -> list[str]:
         """Return the lines of the finished text that were not printed."""
         rest = []
         for line in whole_lines(text.strip()):
@@ -139,7 +139,7 @@ class LinesDisplay(LoopDisplay):
                 self._print_text(unfinished, unfinished.add(text), event.at)
             case AssistantText(text=text, parent=parent):
                 unfinished = self._texts.pop(parent, _UnfinishedText())
-                self._print_text(unfinished, unfinished.rest_of(text), event.at)
+                self._print_text(unfinished, unfinished.take_unprinted(text), event.at)
             case _ if line is not None:
                 self._take_state(event)
                 self._writer.put(self._printed(line, event.at))

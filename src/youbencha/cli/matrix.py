@@ -21,7 +21,7 @@ from youbencha.adapters import get_adapter
 from youbencha.cli import INTERRUPTED, NOT_PASSED
 from youbencha.cli.display import Result, open_screen
 from youbencha.cli.interrupts import run_async
-from youbencha.cli.terminal import is_plain, width_of
+from youbencha.cli.terminal import is_plain, terminal_width
 from youbencha.engine.dry_run import describe_plan
 from youbencha.engine.matrix import Matrix
 from youbencha.engine.reuse import Reusable
@@ -375,7 +375,7 @@ def _show(summary: MatrixSummary, run: ArenaRun, *, by_task: bool) -> None:
         loaded = load_runs([run.path])
         board = with_baselines(make_leaderboard(loaded), loaded)
         by = Grouping.TASK if by_task else Grouping.AGENT
-        text = render_leaderboard(board, ArenaFormat.TABLE, by, width=width_of(sys.stdout), base=run.path)
+        text = render_leaderboard(board, ArenaFormat.TABLE, by, width=terminal_width(sys.stdout), base=run.path)
         typer.echo(text, nl=False)
     finished = f"{format_count(len(summary.finished))} of {plural(summary.trials, 'trial')} finished"
     not_valid = f", {format_count(summary.not_valid)} not valid" if summary.not_valid else ""

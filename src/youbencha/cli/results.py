@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from youbencha.cli.options import workspaces_here
-from youbencha.cli.terminal import width_of
+from youbencha.cli.terminal import terminal_width
 from youbencha.errors import YouBenchaError
 from youbencha.report.comparison import with_baselines
 from youbencha.report.formats import ReportFormat, render_report, write_next_to_results, write_report, write_text
@@ -119,7 +119,7 @@ def runs(
         return
     matrices = [run for root in roots for run in arena_runs(root / BENCH_DIR)]
     if summaries:
-        typer.echo(_runs_table(summaries, width_of(sys.stdout)))
+        typer.echo(_runs_table(summaries, terminal_width(sys.stdout)))
     elif not matrices:
         typer.echo(f"no runs in {' or '.join(map(str, roots))}")
     if matrices:

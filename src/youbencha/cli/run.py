@@ -23,7 +23,7 @@ from youbencha.cli.matrix import (
     run_and_show,
     show_plan,
 )
-from youbencha.cli.terminal import console_on, width_of, wrap
+from youbencha.cli.terminal import console_on, terminal_width, wrap
 from youbencha.engine.cases import find_cases, plan_cases
 from youbencha.engine.matrix import Matrix
 from youbencha.engine.resume import check_unchanged, run_info
@@ -391,7 +391,7 @@ def _show(bundle: ResultsBundle, artifacts: Path) -> None:
         typer.echo(terminal_text(lines))
         return
 
-    console, screen, width = console_on(sys.stdout), width_of(sys.stdout), label_width(lines)
+    console, screen, width = console_on(sys.stdout), terminal_width(sys.stdout), label_width(lines)
     for label, value in lines:
         # No markup, because a model may be called "opus[1m]". No table, which would cut long paths.
         style = _STYLES.get(value.partition(":")[0].partition(",")[0], "")

@@ -366,13 +366,13 @@ class _CallPrinter:
             return
         key = self.keys.get(call.labels.key)
         spent = key.totals.total.cost_usd if key and call.error not in _INVALID_KEY else None
-        text = line_of(call, spent)
+        text = format_call(call, spent)
         if key and call.error == "not_recorded" and key.mismatches:
             text += "\n" + key.mismatches[-1].text
         self._lines.say(self._options.redactor.text(printable(text)))
 
 
-def line_of(call: Call, spent: Decimal | None) -> str:
+def format_call(call: Call, spent: Decimal | None) -> str:
     """The line for a request. `spent` is the cost of all calls of the key so far; None if that is unknown."""
     parts = [time.strftime("%H:%M:%S", time.localtime(call.at)), call.labels.key, call.model or "–"]
     if not call.billed or call.wire is None:

@@ -25,7 +25,7 @@ from youbencha.cli.interrupts import run_async
 from youbencha.cli.loop_display import choose_loop_display
 from youbencha.cli.options import settings_here
 from youbencha.cli.run import show_partial_results, show_result
-from youbencha.cli.terminal import StepPrinter, console_on, is_plain, width_of, wrap
+from youbencha.cli.terminal import StepPrinter, console_on, is_plain, terminal_width, wrap
 from youbencha.demo import LOOP, TEST_CASE, prepare_demo, run_demo, run_loop_demo
 from youbencha.engine.arena import load_arena
 from youbencha.engine.arena import missing_prerequisites as missing_prerequisites_of_arena
@@ -135,7 +135,7 @@ def list_all(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")
         typer.echo(json.dumps({"evaluators": listed, "agents": list(agents)}, indent=2))
         return
 
-    width, screen = max(len(name) for name in (*evaluators, *agents)), width_of(sys.stdout)
+    width, screen = max(len(name) for name in (*evaluators, *agents)), terminal_width(sys.stdout)
     for title, described in (("Evaluators", evaluators), ("Agents", agents)):
         typer.echo(title)
         for name, text in described.items():

@@ -31,7 +31,7 @@ def can_show_screen() -> bool:
     )
 
 
-def width_of(stream: TextIO | None) -> int:
+def terminal_width(stream: TextIO | None) -> int:
     """Return the columns of a terminal. In a pipe or a file there is no limit: nothing is wrapped or left out."""
     return sys.maxsize if stream is None or not stream.isatty() else shutil.get_terminal_size().columns
 

@@ -93,7 +93,7 @@ _SKIP_ENDINGS = (
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 
-def consequence_of(error: Exception) -> Consequence:
+def decide_consequence(error: Exception) -> Consequence:
     """Decide what follows from an error before, or around, the agent's own work."""
     if any(isinstance(cause, OSError) and cause.errno in _DISK_FULL for cause in _chain(error)):
         return Consequence.STOP
@@ -210,7 +210,7 @@ async def run_attempt(job: TrialJob, number: int, run: Callable[[Path], Awaitabl
         raise
     except Exception as error:  # noqa: BLE001 (whatever it is, the other trials continue)
         info = _describe_failed(job, number, error, started_at)
-        return FinishedAttempt(info, None, consequence_of(error), error)
+        return FinishedAttempt(info, None, decide_consequence(error), error)
     assert bundle.outcome is not None
     broken = _validation_error(bundle)
     consequence = Consequence.SKIP if broken else Consequence.RETRY if bundle.outcome.retry else None

@@ -22,7 +22,7 @@ from youbencha.store.bundle import EvaluationResult
 from youbencha.store.layout import CALIBRATION_FILE
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan
-from youbencha.trial.rescore import validate_patch, validation_of
+from youbencha.trial.rescore import find_validation, validate_patch
 from youbencha.workspace import Repository
 from youbencha.workspace.run_dir import remove_private
 from youbencha.workspace.trees import remove_tree
@@ -165,11 +165,11 @@ def _score(result: EvaluationResult) -> CalibrationScore:
 
 async def _patches(plan: Plan, host: Host, place: Path) -> dict[str, Path | None]:
     """Return a patch for everything that is scored; None for a cheat that cannot be tried."""
-    repository = await host.open_repository_of(plan, lambda *_: None)
+    repository = await host.open_plan_repository(plan, lambda *_: None)
     place.mkdir()
     (place / "nothing.patch").touch()
     patches: dict[str, Path | None] = {NOTHING: place / "nothing.patch"}
-    reference = validation_of(plan).config.get("reference_tag")
+    reference = find_validation(plan).config.get("reference_tag")
     if isinstance(reference, str):
         patches[REFERENCE] = place / "reference.patch"
         await repository.difference(await repository.find(reference), place / "reference.patch")

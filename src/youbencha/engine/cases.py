@@ -74,7 +74,7 @@ async def plan_cases(
     tasks = _task_names(plans)
     cells: dict[tuple[str, str], Cell] = {}
     for plan in plans:
-        repository = await host.open_repository_of(plan, progress) if resolve_commits else None
+        repository = await host.open_plan_repository(plan, progress) if resolve_commits else None
         located = _at_commit(plan, repository) if repository else plan
         cell = _cell(located, tasks[located.config_file])
         if repository is not None:

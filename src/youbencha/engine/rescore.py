@@ -23,7 +23,7 @@ from youbencha.store.journal import Journal
 from youbencha.store.layout import PATCH_FILE, TRIALS_DIR
 from youbencha.store.legacy import without_zeros
 from youbencha.trial.context import Host
-from youbencha.trial.outcome import outcome_of
+from youbencha.trial.outcome import determine_outcome
 from youbencha.trial.rescore import validate_patch
 from youbencha.workspace.run_dir import remove_private
 from youbencha.workspace.trees import remove_tree
@@ -152,7 +152,7 @@ def apply_scores(meta: TrialMeta, result: EvaluationResult, cell: Cell) -> Trial
         "flags": (*seen, *(IntegrityFlag.model_validate(flag) for flag in result.metrics["flags"])),
     }
     if decides:
-        outcome = outcome_of("success", (), [result])
+        outcome = determine_outcome("success", (), [result])
         reason = result.message if outcome.name == "solved" else outcome.reason
         update |= {"outcome": outcome.name, "valid": True, "reason": reason}
     if meta.identity is not None:

@@ -182,7 +182,7 @@ def _about_claims(warning: ErrorRecord, left: Collection[Claim]) -> ErrorRecord 
     return warning.model_copy(update={"message": claims_message(left), "context": context}) if left else None
 
 
-def usage_of(tokens: Tokens, cost_usd: float | None, *, partial: bool, cost_source: CostSource = "agent") -> Usage:
+def build_usage(tokens: Tokens, cost_usd: float | None, *, partial: bool, cost_source: CostSource = "agent") -> Usage:
     return Usage(
         input_tokens=tokens.input,
         output_tokens=tokens.output,

@@ -159,7 +159,7 @@ def state_after(state: LoopState, result: IterationResult, record: IterationReco
     updates: dict[str, Any] = {
         **_ended(state, record),
         **count_iteration(state, result, spec),
-        "seen_topics": _seen(state, record, spec),
+        "seen_topics": _seen_topics(state, record, spec),
     }
     if record.outcome == "completed":
         gates_failed = result.gates is not None and not result.gates.passed
@@ -182,7 +182,7 @@ def _bounded(pending: Sequence[PendingEvent]) -> tuple[PendingEvent, ...]:
     return tuple(event._replace(payload=event.payload[:_MAX_PENDING_CHARS]) for event in pending[:_MAX_PENDING])
 
 
-def _seen(state: LoopState, record: IterationRecord, spec: EventLoopSpec) -> tuple[str, ...]:
+def _seen_topics(state: LoopState, record: IterationRecord, spec: EventLoopSpec) -> tuple[str, ...]:
     topics = {*state.seen_topics, *record.topics}
     return tuple(sorted(topics, key=lambda topic: (topic not in spec.required_events, topic))[:_MAX_TOPICS])
 

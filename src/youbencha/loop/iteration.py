@@ -33,7 +33,7 @@ from youbencha.adapters.cli_agent import codes
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.events import AssistantText, ContextUsed, Event, EventSink
 from youbencha.gateway.prices import Prices
-from youbencha.log.model import CostSource, ErrorRecord, Usage, usage_of
+from youbencha.log.model import CostSource, ErrorRecord, Usage, build_usage
 from youbencha.log.session import CallMetered
 from youbencha.loop.agent_commands import Place
 from youbencha.loop.backends import Backend, shell_environment
@@ -342,8 +342,8 @@ def _reported(result: AgentExecutionResult, cost: SessionCost) -> Usage | None:
     if reported is None:
         return None
     if reported.cost_usd is None and cost.usd is not None:
-        return usage_of(reported.tokens, cost.usd, partial=reported.partial, cost_source="prices")
-    return usage_of(reported.tokens, reported.cost_usd, partial=reported.partial)
+        return build_usage(reported.tokens, cost.usd, partial=reported.partial, cost_source="prices")
+    return build_usage(reported.tokens, reported.cost_usd, partial=reported.partial)
 
 
 def _streamed(result: AgentExecutionResult) -> bool:

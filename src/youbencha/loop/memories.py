@@ -64,7 +64,7 @@ class Memories:
         return _parsed(read_agent_file(self._project, MEMORIES_FILE))
 
     def get(self, memory_id: str) -> Memory:
-        return _found(self.all(), memory_id)
+        return _find_memory(self.all(), memory_id)
 
     def add(self, content: str, kind: MemoryType = "pattern", tags: Iterable[str] = ()) -> Memory:
         """Add a memory to the section of its type. The rest of the file stays as it is."""
@@ -83,7 +83,7 @@ class Memories:
 
         def added(text: str) -> tuple[str, Memory]:
             made = replace(new, id=new_id("mem", text))
-            return _inserted(text, made), made
+            return _insert(text, made), made
 
         return change_agent_file(self._project, MEMORIES_FILE, added)
 
@@ -91,7 +91,7 @@ class Memories:
         """Remove a memory. The rest of the file stays as it is."""
 
         def deleted(text: str) -> tuple[str, Memory]:
-            return _removed(text, memory_id), _found(_parsed(text), memory_id)
+            return _remove(text, memory_id), _find_memory(_parsed(text), memory_id)
 
         return change_agent_file(self._project, MEMORIES_FILE, deleted)
 
@@ -139,7 +139,7 @@ def _as_tag(text: str) -> str:
     return one_line(re.sub(r"[,|<>]|--+", " ", text), 60)
 
 
-def _inserted(text: str, memory: Memory) -> str:
+def _insert(text: str, memory: Memory) -> str:
     """Return the text with the memory at the start of its section, which is created if there is none."""
     text = text or "# Memories\n" + "".join(f"\n## {title}\n" for title in SECTIONS.values())
     header = re.search(rf"^## {SECTIONS[memory.type]}\b.*\n?", text, re.MULTILINE)
@@ -149,7 +149,7 @@ def _inserted(text: str, memory: Memory) -> str:
     return before + ("" if before.endswith("\n") else "\n") + _block(memory) + text[header.end() :]
 
 
-def _removed(text: str, memory_id: str) -> str:
+def _remove(text: str, memory_id: str) -> str:
     """Without the lines from the memory's heading up to the next heading."""
     kept, inside = [], False
     for line in text.splitlines(keepends=True):
@@ -161,7 +161,7 @@ def _removed(text: str, memory_id: str) -> str:
     return "".join(kept)
 
 
-def _found(memories: Iterable[Memory], memory_id: str) -> Memory:
+def _find_memory(memories: Iterable[Memory], memory_id: str) -> Memory:
     memory = next((memory for memory in memories if memory.id == memory_id), None)
     if memory is None:
         message = f"There is no memory {json_lines.excerpt(memory_id)}."

@@ -66,7 +66,7 @@ class TaskList:
         return _parsed(read_agent_file(self._project, TASKS_FILE))[0]
 
     def get(self, task_id: str) -> Task:
-        return _found(self.all(), task_id)
+        return _find_task(self.all(), task_id)
 
     def add(
         self,
@@ -93,14 +93,14 @@ class TaskList:
             raise YouBenchaError(
                 "TASK_WITHOUT_TITLE", "A task needs a title.", hint="Describe in a few words what to do."
             )
-        return self._change(lambda tasks: _added(tasks, task))
+        return self._change(lambda tasks: _add(tasks, task))
 
     def set_status(self, task_id: str, status: TaskStatus) -> Task:
         """Start, close, fail or reopen a task."""
         now = iso_time(time.time())
 
         def changed(tasks: list[Task]) -> Task:
-            old = _found(tasks, task_id)
+            old = _find_task(tasks, task_id)
             started = old.started or (now if status == "in_progress" else None)
             new = replace(old, status=status, started=started, closed=now if status in _ENDED else None)
             tasks[tasks.index(old)] = new
@@ -141,7 +141,7 @@ def task_lines(waiting: Iterable[Task], tasks: Sequence[Task]) -> tuple[str, ...
     return tuple(map(line, waiting))
 
 
-def _added(tasks: list[Task], task: Task) -> Task:
+def _add(tasks: list[Task], task: Task) -> Task:
     old = next((known for known in tasks if task.key is not None and known.key == task.key), None)
     if old is None:
         if len(tasks) >= _MAX_TASKS:
@@ -161,7 +161,7 @@ def _added(tasks: list[Task], task: Task) -> Task:
     return new
 
 
-def _found(tasks: Iterable[Task], task_id: str) -> Task:
+def _find_task(tasks: Iterable[Task], task_id: str) -> Task:
     task = next((task for task in tasks if task.id == task_id), None)
     if task is None:
         message = f"There is no task {json_lines.excerpt(task_id)}."

@@ -87,7 +87,7 @@ class Side:
         metas = [trial.meta for task in tasks for trial in self.by_task[task]]
         return make_row((self.contestant.orchestrator, None, None), metas, None, None)
 
-    def trials_of(self, task: str, figure: Figure) -> AgentTrials:
+    def agent_trials(self, task: str, figure: Figure) -> AgentTrials:
         trials = self.by_task.get(task, ())
         return AgentTrials(
             scores=known_figures((trial for trial in trials if not trial.meta.retried), figure),
@@ -145,7 +145,7 @@ def _not_comparable(message: str, hint: str) -> YouBenchaError:
 def trials_of_both(first: Side, second: Side, figure: Figure) -> list[TaskTrials]:
     """Return the trials of the tasks that both should have, so that those without a valid result count as missing."""
     return [
-        TaskTrials(task, first.trials_of(task, figure), second.trials_of(task, figure))
+        TaskTrials(task, first.agent_trials(task, figure), second.agent_trials(task, figure))
         for task in sorted(first.tasks & second.tasks)
     ]
 

@@ -70,7 +70,7 @@ class SequenceJudge(NamedTuple):
         turned = self._is_turned()
         sides = (self.second, self.first) if turned else (self.first, self.second)
         replay = replay_rounds(sequence, _find_pair(*sides, capped_score))
-        intervals = tuple(_turned(interval) if turned else interval for interval in replay.intervals)
+        intervals = tuple(_reverse(interval) if turned else interval for interval in replay.intervals)
         interval = intervals[-1] if intervals else sequence.interval
         others = _not_surer(once.on_tasks_like_these, interval)
         judged = replace(
@@ -132,7 +132,7 @@ class SequenceJudge(NamedTuple):
         tasks = trials_of_both(self.first, self.second, figure)
 
         def bound(score: float, interval: DifferenceInterval) -> Bound:
-            these = _turned(interval) if turned else interval
+            these = _reverse(interval) if turned else interval
             once = bound_by(tasks, agent, score, confidence=self.confidence)
             others = _not_surer(once.on_tasks_like_these, these)
             return replace(once, on_these_tasks=these, on_tasks_like_these=others)
@@ -167,7 +167,7 @@ def _by_number(side: Side) -> dict[tuple[str, int], TrialMeta]:
     return {(trial.meta.task, trial.meta.trial): trial.meta for trial in side.trials}
 
 
-def _turned(interval: DifferenceInterval) -> DifferenceInterval:
+def _reverse(interval: DifferenceInterval) -> DifferenceInterval:
     """Return the interval of the second compared with the first."""
     return DifferenceInterval(-interval.high, -interval.low)
 

@@ -183,7 +183,7 @@ def load_settings(cwd: Path | str, home: Path | str) -> LoadedSettings:
     merged: dict[str, Any] = {}
     origin: dict[str, Path] = {}
     for file, values in written.items():
-        merged = _merged(_without_replaced_types(merged, values), values)
+        merged = _merge(_without_replaced_types(merged, values), values)
         origin |= {key: file for key, _ in leaves(values)}
     return LoadedSettings(Settings.model_validate(merged), cwd, home, present.files, origin, present.warnings)
 
@@ -310,12 +310,12 @@ def _without_replaced_types(under: Mapping[str, Any], over: Mapping[str, Any]) -
     return kept
 
 
-def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Merge mappings key by key; replace everything else."""
     merged = dict(under)
     for key, value in over.items():
         below = merged.get(key)
-        merged[key] = _merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+        merged[key] = _merge(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
     return merged
 
 

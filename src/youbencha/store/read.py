@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from youbencha.errors import YouBenchaError
 from youbencha.files import read_file, read_nofollow
 from youbencha.json_lines import as_amount, as_count, as_mapping, loads, loads_lossy
-from youbencha.log.model import Usage, YouBenchaLog, usage_of
+from youbencha.log.model import Usage, YouBenchaLog, build_usage
 from youbencha.spec.arena import repo_key
 from youbencha.store.arena import RunInfo, TrialKey, TrialMeta, read_meta, read_run_info
 from youbencha.store.bundle import ResultsBundle
@@ -124,7 +124,7 @@ def ledger_usage(artifacts: Path, user: str | None = None) -> Usage | None:
     costs = [as_amount(call.get("cost_usd")) for call, used in zip(calls, tokens, strict=True) if used != Tokens()]
     known = [cost for cost in costs if cost is not None]
     spent = float(sum(known)) if len(known) == len(costs) else None
-    return usage_of(add_all(tokens), spent, partial=True, cost_source="gateway")
+    return build_usage(add_all(tokens), spent, partial=True, cost_source="gateway")
 
 
 def _with_ledger(bundle: ResultsBundle, artifacts: Path) -> ResultsBundle:

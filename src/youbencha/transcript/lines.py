@@ -150,16 +150,16 @@ def _loop_line(event: Event, short: Callable[[str], str]) -> Line | None:
         case LoopStarted(first_iteration=first):
             head = "loop" if first == 1 else f"loop, continued with iteration {first}"
             return Line(
-                "▸", "bold", f"{head}:", _joined(event.loop_id, _agent(event.backend, event.model), *_limits(event))
+                "▸", "bold", f"{head}:", _join(event.loop_id, _agent(event.backend, event.model), *_limits(event))
             )
         case IterationStarted(iteration=number, hat=hat, attempt=attempt):
             again = f"attempt {attempt}" if attempt > 1 else None
-            details = _joined(_agent(event.backend, event.model), hat and f"as {short(hat)}", again)
+            details = _join(_agent(event.backend, event.model), hat and f"as {short(hat)}", again)
             return Line("━━", "bold", f"iteration {number}", f"· {details}")
         case IterationEnded(iteration=number, outcome=outcome):
             mark, style = _OUTCOMES.get(outcome, ("✗", "red"))
             reason = one_line(event.reason, MAX_REASON_CHARS) if event.reason else None
-            return Line(mark, style, f"iteration {number} {_words(outcome)}:", _joined(reason, *_figures(event)))
+            return Line(mark, style, f"iteration {number} {_words(outcome)}:", _join(reason, *_figures(event)))
         case TopicPublished(topic=topic, payload=payload):
             return Line("◆", "magenta", short(topic), short(payload))
         case LoopWaiting(kind="paused", reason=reason):
@@ -174,11 +174,11 @@ def _loop_line(event: Event, short: Callable[[str], str]) -> Line | None:
             return Line("!", "yellow", "", f"says done, but {one_line(reason, MAX_REASON_CHARS)}")
         case LoopEnded(outcome=outcome, reason=reason):
             mark, style = _OUTCOMES.get(outcome, ("✗", "red"))
-            return Line(mark, style, f"loop {_words(outcome)}:", _joined(reason, *loop_totals(event)))
+            return Line(mark, style, f"loop {_words(outcome)}:", _join(reason, *loop_totals(event)))
     return None
 
 
-def _joined(*parts: str | None) -> str:
+def _join(*parts: str | None) -> str:
     return " · ".join(part for part in parts if part)
 
 

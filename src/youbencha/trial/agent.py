@@ -145,7 +145,7 @@ def _on_agent_event(context: TrialContext, event: Event) -> None:
     if isinstance(event, ProcessStarted) and context.record.bundle.identity.agent_executable is None:
         context.record.set_executable(event.executable)
         if (program := _host_path(event.executable, context.sandbox)) is not None:
-            context.digest = asyncio.create_task(asyncio.to_thread(sha256_of, program, context.host.cache))
+            context.digest = asyncio.create_task(asyncio.to_thread(cached_sha256, program, context.host.cache))
     if not (isinstance(event, CallMetered) and context.gateway):  # the gateway reports each call
         context.on_event(event)
 
@@ -155,7 +155,7 @@ def _host_path(program: str, sandbox: Sandbox) -> Path | None:
     return sandbox.outside(program) if PurePath(program).is_absolute() else None
 
 
-def sha256_of(path: Path, cache: Cache) -> str | None:
+def cached_sha256(path: Path, cache: Cache) -> str | None:
     """The digest of an executable; None if it cannot be read.
 
     It is cached until the file changes, so that a CLI of 300 MB is read once and not in every trial. Trials that start

@@ -242,7 +242,7 @@ async def give_files(context: TrialContext) -> None:
     given = list(entries(agent, context.plan.config_dir))
     if any(entry.kind != "files" for entry in given):
         places = context.adapter.file_places
-        home = _home_of(context.sandbox, context.host.env)
+        home = _find_home(context.sandbox, context.host.env)
         context.installed = await in_thread(lambda _: _install(given, places, home))
     laid = [entry for entry in given if entry.kind == "files"]
     if laid or agent.without:
@@ -264,7 +264,7 @@ def _lay(overlay: Overlay, entry: Given, _: object) -> None:
     overlay.apply(entry.files())
 
 
-def _home_of(sandbox: Sandbox, harness_env: Mapping[str, str]) -> Path:
+def _find_home(sandbox: Sandbox, harness_env: Mapping[str, str]) -> Path:
     env = sandbox.environment(harness_env)
     home = sandbox.outside(env.get("HOME") or env["USERPROFILE"])
     if isinstance(sandbox, HostSandbox) and not sandbox.has_fresh_home:

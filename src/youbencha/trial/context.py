@@ -121,7 +121,7 @@ class Host:
                 self._refs[origin] = repository.refs
         return repository
 
-    async def open_repository_of(self, plan: Plan, progress: StepProgress) -> Repository:
+    async def open_plan_repository(self, plan: Plan, progress: StepProgress) -> Repository:
         """Open the repository that a plan's trials start from."""
         case = plan.case
         return await self.open_repository(

@@ -22,7 +22,7 @@ from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.keys import EndedKey, KeyRole, KeyScope, KeyWarning, ModelTotals, TrialKeys, VirtualKey
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.witness import Witness
-from youbencha.log.model import Usage, YouBenchaLog, usage_of
+from youbencha.log.model import Usage, YouBenchaLog, build_usage
 from youbencha.process import Redactor
 from youbencha.sandbox.base import GATEWAY_PORT, Sandbox
 from youbencha.sandbox.local import HOST
@@ -30,7 +30,7 @@ from youbencha.store.bundle import BudgetReport, CassetteReport, GatewayReport, 
 from youbencha.store.layout import LEDGER_FILE
 from youbencha.trial.context import Host
 from youbencha.trial.gateway_plan import GatewayPlan
-from youbencha.trial.gateways import RUN_ACCOUNT, Budgets, SharedGateways, caps_of, open_gateway
+from youbencha.trial.gateways import RUN_ACCOUNT, Budgets, SharedGateways, open_gateway, select_caps
 from youbencha.trial.results import LITELLM_LOG
 from youbencha.usage import Tokens
 from youbencha.workspace import RunDirectory
@@ -300,14 +300,14 @@ class GatewayKeys:
             await self._forget_agent()
         access = self.gateway.issue(
             Labels(key=name, agent=name, run=self._run),
-            caps=caps_of(self._plan.spec, "trial") if is_agent else NO_CAPS,
-            per_call=caps_of(self._plan.spec, "call"),
+            caps=select_caps(self._plan.spec, "trial") if is_agent else NO_CAPS,
+            per_call=select_caps(self._plan.spec, "call"),
             parent=self._account if is_agent else self._total,
             ledger=self._ledger,
             places=places,
             on_call=self._agent_called if is_agent else None,
             peers=peers,
-            scope=_scope_of(self._plan) if is_agent else None,
+            scope=_key_scope(self._plan) if is_agent else None,
             heads=_new_heads(places) if is_agent and places else None,
             witness=Witness(self._plan.model, self._plan.resolved or ()) if is_agent else None,
         )
@@ -320,7 +320,7 @@ class GatewayKeys:
         ended = await self._end(key)
         if self.gateway.failure is not None:
             raise self.gateway.failure
-        report = report_of(self._plan, ended, ledger=LEDGER_FILE, prices=self.gateway.prices.source)
+        report = build_report(self._plan, ended, ledger=LEDGER_FILE, prices=self.gateway.prices.source)
         if ended.heads is not None:
             asked = await asyncio.to_thread(ended.heads.fingerprints)
             report = report.model_copy(update={"request_fingerprints": asked})
@@ -375,7 +375,7 @@ class GatewayKeys:
             self.gateway.forget(key)
 
     def _agent_called(self, call: Call) -> None:
-        self._on_event(_event_of(call))
+        self._on_event(_call_event(call))
         if call.error in _FINAL:
             self._refusals += 1
             if self._refusals > _MAX_FINAL_REFUSALS:
@@ -388,7 +388,7 @@ def _new_heads(places: Places) -> RequestHeads:
     return RequestHeads(places)
 
 
-def _scope_of(plan: GatewayPlan) -> KeyScope | None:
+def _key_scope(plan: GatewayPlan) -> KeyScope | None:
     """What the agent's key is for: the provider of its API, and the models of the test case, if it lists some; else,
     through LiteLLM, that provider's models and its own."""
     if plan.spec.models:
@@ -402,7 +402,7 @@ def _scope_of(plan: GatewayPlan) -> KeyScope | None:
     return KeyScope(plan.provider, (*names, own, own.partition("/")[2]))
 
 
-def _event_of(call: Call) -> ModelCalled:
+def _call_event(call: Call) -> ModelCalled:
     return ModelCalled(
         model=call.model,
         status=call.status,
@@ -457,12 +457,12 @@ _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation
 def usage_in(totals: ModelTotals) -> Usage:
     """The usage: 0 without a request. A missing price makes the cost unknown."""
     if totals.requests == 0:
-        return usage_of(Tokens(0, 0, 0, 0), 0.0, partial=False, cost_source="gateway")
+        return build_usage(Tokens(0, 0, 0, 0), 0.0, partial=False, cost_source="gateway")
     cost = None if totals.unpriced or totals.cost_usd is None else float(totals.cost_usd)
-    return usage_of(totals.tokens, cost, partial=totals.partial, cost_source="gateway")
+    return build_usage(totals.tokens, cost, partial=totals.partial, cost_source="gateway")
 
 
-def report_of(plan: GatewayPlan, key: VirtualKey, *, ledger: str, prices: str) -> GatewayReport:
+def build_report(plan: GatewayPlan, key: VirtualKey, *, ledger: str, prices: str) -> GatewayReport:
     totals, calls = key.totals, key.witness.record()
     return GatewayReport(
         type=plan.type,

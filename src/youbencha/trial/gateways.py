@@ -186,13 +186,13 @@ class Budgets:
         return Account(agent_account(agent), caps, parent=self.total)
 
 
-def caps_of(spec: GatewaySpec, scope: Scope) -> Caps:
+def select_caps(spec: GatewaySpec, scope: Scope) -> Caps:
     usd, tokens = spec.caps[scope]
     return Caps(None if usd is None else Decimal(str(usd)), tokens)
 
 
 def _lowest(specs: Iterable[GatewaySpec], scope: Scope) -> Caps:
-    caps = [caps_of(spec, scope) for spec in specs]
+    caps = [select_caps(spec, scope) for spec in specs]
     return Caps(
         min((cap.usd for cap in caps if cap.usd is not None), default=None),
         min((cap.tokens for cap in caps if cap.tokens is not None), default=None),

@@ -56,7 +56,9 @@ OUTCOMES: Mapping[FailureCause, OutcomeName] = {
 _MAX_NAMES, _MAX_NAME_CHARS = 3, 100
 
 
-def summary_of(results: Sequence[EvaluationResult], *, expected: int, agent: Status | None, complete: bool) -> Summary:
+def build_summary(
+    results: Sequence[EvaluationResult], *, expected: int, agent: Status | None, complete: bool
+) -> Summary:
     """Count the results. `agent` is None if none was run: then the evaluators alone decide."""
     count = {status: sum(result.status == status for result in results) for status in ("passed", "failed", "skipped")}
     return Summary(
@@ -77,7 +79,7 @@ def _overall(results: Sequence[EvaluationResult], expected: int, agent: Status |
     return "passed"
 
 
-def outcome_of(
+def determine_outcome(
     status: Status,
     errors: Sequence[ErrorRecord],
     results: Sequence[EvaluationResult],

@@ -234,7 +234,7 @@ async def _not_in_repository(
     if not source.is_dir():
         return [loaded.document.problem(("repo",), f"the directory {source} does not exist", "a run needs it")]
     try:
-        repository = await host.open_repository_of(plan, lambda *_: None)
+        repository = await host.open_plan_repository(plan, lambda *_: None)
     except YouBenchaError as error:
         return [loaded.document.problem(("repo",), error.message, error.hint)]
     found = await custom_agent_problems(plan, adapter, repository)

@@ -83,7 +83,7 @@ async def _prepare(
     started_at = time.time()
     case = plan.case
     on_event(PhaseStarted(phase="checkout", detail=public_url(case.repo)))
-    repository = await host.open_repository_of(plan, notes_to(on_event))
+    repository = await host.open_plan_repository(plan, notes_to(on_event))
     expected = None
     if case.expected is not None:
         expected = await repository.resolve(case.expected, source=case.expected_source or "branch")

@@ -19,7 +19,7 @@ from youbencha.workspace import Changes, RunDirectory
 from youbencha.workspace.run_dir import new_run_name
 
 
-def validation_of(plan: Plan) -> NamedEvaluator:
+def find_validation(plan: Plan) -> NamedEvaluator:
     """The plan's validation. Raises `VALIDATION_MISSING`."""
     for evaluator in plan.evaluators:
         if evaluator.name.partition(":")[0] == VALIDATION:
@@ -43,8 +43,8 @@ async def validate_patch(
     `directory` must not exist; afterwards it has the logs, in `artifacts`. `name` identifies what is left of it if
     the harness is killed; it must be unique. A validation that does not work is a skipped result.
     """
-    repository = await host.open_repository_of(plan, notes_to(on_event))
-    evaluator, note = _from_diff(validation_of(plan))
+    repository = await host.open_plan_repository(plan, notes_to(on_event))
+    evaluator, note = _from_diff(find_validation(plan))
     async with AsyncExitStack() as opened:
         run = opened.enter_context(
             RunDirectory.create_at(directory, name=name or new_run_name(VALIDATION), cache_dir=host.cache_dir)

@@ -39,7 +39,7 @@ from youbencha.store.bundle import (
 )
 from youbencha.store.layout import AGENT_FILES, DIFF_FILE, LOG_FILE, REPORT_FILE, RESULTS_FILE, SIDECAR, sidecar_record
 from youbencha.text import iso_time
-from youbencha.trial.outcome import outcome_of, summary_of
+from youbencha.trial.outcome import build_summary, determine_outcome
 from youbencha.usage import SessionUsage
 from youbencha.workspace import RunDirectory
 
@@ -93,7 +93,7 @@ class TrialRecord:
             execution=_start_execution(directory.path, started_at),
             agent=agent,
             evaluators=(),
-            summary=summary_of((), expected=expected_evaluators, agent=None, complete=False),
+            summary=build_summary((), expected=expected_evaluators, agent=None, complete=False),
             outcome=None,
             identity=Identity(
                 run_id=directory.name,
@@ -128,7 +128,7 @@ class TrialRecord:
     def outcome_of_agent(self) -> Outcome | None:
         """Return the outcome as far as the agent's run determines it. If it is not valid, there is nothing to judge."""
         log = self.log
-        return outcome_of(log.execution.status, log.errors, (), gateway=self.gateway) if log else None
+        return determine_outcome(log.execution.status, log.errors, (), gateway=self.gateway) if log else None
 
     # Add what happened.
 
@@ -256,7 +256,9 @@ class TrialRecord:
         has_ended = log is not None or self.bundle.agent is None
         outcome = None
         if log and complete and not interrupted:
-            outcome = outcome_of(log.execution.status, log.errors, results, failure=self.failure, gateway=gateway)
+            outcome = determine_outcome(
+                log.execution.status, log.errors, results, failure=self.failure, gateway=gateway
+            )
         self._update(
             "execution",
             completed_at=iso_time(now),
@@ -269,7 +271,7 @@ class TrialRecord:
             evaluator_artifacts=tuple(dict.fromkeys(item.path for result in results for item in result.artifacts)),
             gateway=_gateway_files(gateway, self._artifacts) if gateway else (),
         )
-        summary = summary_of(
+        summary = build_summary(
             results,
             expected=self._expected,
             agent=_status(log, gateway),

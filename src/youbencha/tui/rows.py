@@ -138,7 +138,7 @@ def lay_out(entry: TranscriptEntry, cells: int, *, folded: bool, now: float) -> 
         case "tool":
             rows = _tool(entry, cells, folded=folded, now=now)
         case "text":
-            rows = _said(entry, cells)
+            rows = _text_rows(entry, cells)
         case "end" | "phase":
             rows = _heading(entry, cells)
         case _:
@@ -215,7 +215,7 @@ _INLINE = re.compile(r"(`[^`]+`|\*\*[^*]+\*\*)")
 _HEADING = re.compile(r"#{1,6} ")
 
 
-def _said(entry: TranscriptEntry, cells: int) -> list[ScreenRow]:
+def _text_rows(entry: TranscriptEntry, cells: int) -> list[ScreenRow]:
     """Text of the model, with the least of Markdown: headings, code and bold, their marks included."""
     rows: list[ScreenRow] = []
     fenced = False

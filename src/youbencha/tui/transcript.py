@@ -117,7 +117,7 @@ class Layout:
     def _index(self, entry_id: int) -> int:
         return bisect_left(self._blocks, entry_id, key=lambda block: block.entry.id)
 
-    def rows_of(self, entry_id: int) -> range:
+    def entry_rows(self, entry_id: int) -> range:
         """The rows of an entry, without the empty one before it."""
         index = min(self._index(entry_id), len(self._blocks) - 1)
         if index < 0:
@@ -195,7 +195,7 @@ class TranscriptView(RowView):
         at_top = self._layout.entry_at(self.top)
         self._layout = Layout(self._layout.session, self.text_cells, self._folded)
         self._layout.update(now)
-        self.jump(self.last_top if self.following else self._layout.rows_of(at_top).start)
+        self.jump(self.last_top if self.following else self._layout.entry_rows(at_top).start)
         self.repaint()
 
     def _folded(self, entry: TranscriptEntry) -> bool:
@@ -214,7 +214,7 @@ class TranscriptView(RowView):
         return self._layout.row(index)
 
     def is_selected(self, index: int) -> bool:
-        return self.cursor is not None and self._layout is not None and index in self._layout.rows_of(self.cursor)
+        return self.cursor is not None and self._layout is not None and index in self._layout.entry_rows(self.cursor)
 
     def highlighted(self) -> re.Pattern[str] | None:
         return self.pattern
@@ -249,7 +249,7 @@ class TranscriptView(RowView):
         if self.cursor is None:
             self.select(layout.entry_at(len(layout) - 1))
             return
-        rows = layout.rows_of(self.cursor)
+        rows = layout.entry_rows(self.cursor)
         bottom = self.top + self.size.height
         if (step > 0 and rows.stop > bottom) or (step < 0 and rows.start < self.top):
             self.scroll_rows(step)
@@ -268,7 +268,7 @@ class TranscriptView(RowView):
             return
         self.following = False
         self.cursor = max(entry_id, layout.first())
-        rows = layout.rows_of(self.cursor)
+        rows = layout.entry_rows(self.cursor)
         if len(rows) < self.size.height:
             self.show_rows(rows.start - (self.cursor == layout.first()), rows.stop - 1)
         else:
@@ -312,7 +312,7 @@ class TranscriptView(RowView):
         if self._layout is not None:
             at_top = self._layout.entry_at(self.top)
             self._layout.update(now, folding=True)
-            self.jump(self.last_top if self.following else self._layout.rows_of(at_top).start)
+            self.jump(self.last_top if self.following else self._layout.entry_rows(at_top).start)
         self.repaint()
 
     def on_click(self, event: events.Click) -> None:

@@ -224,8 +224,8 @@ def _optional_flags(config: ClaudeCodeConfig, agent_definition: str | None) -> l
         "--system-prompt": config.system_prompt,
         "--append-system-prompt": config.append_system_prompt,
         # One value joined by commas: these flags take several values, and would consume what follows.
-        "--allowedTools": _joined(config.allowed_tools),
-        "--disallowedTools": _joined(config.disallowed_tools),
+        "--allowedTools": _join(config.allowed_tools),
+        "--disallowedTools": _join(config.disallowed_tools),
         "--max-turns": None if config.max_turns is None else str(config.max_turns),
         "--effort": config.effort,
         "--mcp-config": config.mcp_config,
@@ -235,7 +235,7 @@ def _optional_flags(config: ClaudeCodeConfig, agent_definition: str | None) -> l
     return [*flags, "--strict-mcp-config"] if config.mcp_config is not None else flags
 
 
-def _joined(rules: tuple[str, ...] | None) -> str | None:
+def _join(rules: tuple[str, ...] | None) -> str | None:
     return ",".join(rules) if rules else None
 
 

@@ -79,7 +79,7 @@ class CliFinder:
             cli = installed_cli(installed) if installed else cli
         return None if cli is None else self._supported(cli)
 
-    async def version_of(self, path: Path, env: Mapping[str, str]) -> str:
+    async def read_version(self, path: Path, env: Mapping[str, str]) -> str:
         """Ask the CLI, once for each file: a JavaScript CLI takes a second to answer."""
         stat = path.stat()
         # Modification time and size are not enough: packages set the times of their files.
@@ -93,7 +93,7 @@ class CliFinder:
         if path is None:
             return None
         try:
-            cli = AgentCli(path, await self.version_of(path, env))
+            cli = AgentCli(path, await self.read_version(path, env))
         except YouBenchaError:
             if version is None:
                 raise
@@ -105,7 +105,7 @@ class CliFinder:
             raise self.not_found(
                 f"agent.config.executable: there is no file {path}.", "Correct the path, or leave it out."
             )
-        cli = AgentCli(path.resolve(), await self.version_of(path.resolve(), env))
+        cli = AgentCli(path.resolve(), await self.read_version(path.resolve(), env))
         if version not in (None, cli.version):
             raise self.not_found(
                 f"{path} is {self._agent.title} {cli.version}, but agent.config.version asks for {version}.",

@@ -19,7 +19,7 @@ from youbencha.adapters.cli_agent.transcript import left_out_here
 from youbencha.adapters.cli_agent.verdict import malformed, taken_from_text, transcript_shortened, truncated
 from youbencha.json_lines import as_str
 from youbencha.log.masking import without_secrets
-from youbencha.log.model import AgentInfo, Claim, ErrorRecord, Message, ModelInfo, YouBenchaLog, usage_of
+from youbencha.log.model import AgentInfo, Claim, ErrorRecord, Message, ModelInfo, YouBenchaLog, build_usage
 from youbencha.log.session import LeftOut, SessionFacts, SessionRecord, StreamReader
 from youbencha.process import TRUNCATION_MARK, Redactor
 from youbencha.text import clean_text, strip_ansi
@@ -72,7 +72,7 @@ def normalize(
         tool_calls=session.tool_calls or (),
         tool_calls_known=session.tool_calls is not None,
         claims=claims,
-        usage=usage and usage_of(usage.tokens, usage.cost_usd, partial=usage.partial),
+        usage=usage and build_usage(usage.tokens, usage.cost_usd, partial=usage.partial),
         turns=facts.turns,
         session_id=facts.session_id,
         errors=_errors(agent, result, cut=cut_at is not None),

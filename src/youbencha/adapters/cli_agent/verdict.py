@@ -330,7 +330,7 @@ class _Explanation:
         if result and (failed or result.is_error):
             told += result.errors or [result.text or ""]
         return FailureEvidence(
-            text=_joined(told),
+            text=_join(told),
             subtype=result.subtype if result else None,
             kind=failure.kind if failure else None,
             status=(result.status if result else None) or (failure.status if failure else None),
@@ -373,7 +373,7 @@ def _last_lines(output: str) -> list[str]:
     return [line for line in lines if line and not line.startswith('{"')][-_TAIL_LINES:]
 
 
-def _joined(texts: Iterable[str]) -> str:
+def _join(texts: Iterable[str]) -> str:
     """Join texts, without those that others contain: an error is often reported twice."""
     joined: list[str] = []
     for text in texts:

@@ -121,7 +121,7 @@ class RayExecutor:
         place = (cell.orchestrator, cell.task)
         async with self._shipping:
             if place not in self._shipments:
-                repository = await self._host.open_repository_of(cell.plan, lambda _step, _detail="", /: None)
+                repository = await self._host.open_plan_repository(cell.plan, lambda _step, _detail="", /: None)
                 portable_plan = make_portable_plan(cell.plan, repository, self._host.env)
                 never = [*self._never_sent, *_secrets_file(cell.plan)]
                 files = pickle.dumps(await asyncio.to_thread(collect_files, cell.plan, never))
