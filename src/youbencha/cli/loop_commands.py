@@ -334,7 +334,7 @@ def _not_empty(recording: RecordingReader, name: str) -> Iterator[Event]:
     if first is None:
         raise YouBenchaError(
             "RECORDING_EMPTY",
-            f"{name} has no event that can be played.",
+            f"{name} contains no playable events.",
             hint="It should have been written by `ralph run`, or be the stream-json output of Claude Code.",
         )
     return chain([first], events)

@@ -195,7 +195,7 @@ def _prepare(connection: sqlite3.Connection, table: str) -> None:
     if "run_id" not in present:
         raise YouBenchaError(
             "HOOK_DATABASE_FAILED",
-            f"The table {table} is not one of youBencha's: it has no column run_id",
+            f"The table {table} does not belong to youBencha: it has no column run_id",
             hint="Name another table with `table`.",
         )
     for name in (name for name in COLUMNS if name not in present):

@@ -108,7 +108,7 @@ def _only(matches: Sequence[StoredRun], which: str, place: str) -> StoredRun:
         return matches[0]
     names = f": {', '.join(format_path(run.name) for run in matches[:_MAX_NAMES])}" if matches else ""
     message = f"{'Several runs begin' if matches else 'No run begins'} with {one_line(which)} in {place}{names}."
-    hint = "Write more of the name." if matches else "`yb runs` and `thunderdome list` list the runs."
+    hint = "Give a longer part of the name." if matches else "`yb runs` and `thunderdome list` list the runs."
     raise YouBenchaError("RUN_NOT_FOUND", message, hint=hint)
 
 

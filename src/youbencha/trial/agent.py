@@ -134,8 +134,8 @@ def _reconcile(context: TrialContext, log: YouBenchaLog, report: GatewayReport) 
     context.record.set_gateway(report)
     if beyond := tokens_outside_gateway(report.difference):
         message = (
-            f"the agent reports {beyond:,} tokens more than went through the gateway; "
-            "it may have reached a model directly, outside of any budget"
+            f"The agent reports {beyond:,} more tokens than the gateway measured. "
+            "It may have reached a model directly, bypassing every budget."
         )
         context.warn("USAGE_UNACCOUNTED", message)
     return log

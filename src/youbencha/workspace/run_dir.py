@@ -355,7 +355,7 @@ def parents_without(names: Sequence[str], cache_dir: Path | None, *, near: Path)
         files = ", ".join(str(path) for path in dict.fromkeys(above.values()))
         raise YouBenchaError(
             "INSTRUCTIONS_ABOVE_WORKSPACE",
-            f"Agents on this host would read {files}: it is above every directory that they could work in "
+            f"Agents on this host would read {files}: it is in a parent of every directory that they could work in "
             f"({', '.join(map(str, parents))}).",
             hint="Move it, set TMPDIR or `cache_dir` in your settings to a directory outside of its directory, or use "
             "`sandbox: docker`.",

@@ -260,7 +260,7 @@ def plan_of_user(config_file: Path, env: Mapping[str, str], home: Path) -> Start
     if missing:
         raise YouBenchaError(
             "LITELLM_CONFIG_INVALID",
-            f"{config_file} names variables that are not set: {', '.join(missing)}",
+            f"{config_file} names unset variables: {', '.join(missing)}",
             hint="Export them, or add them to the `gateway.secrets_file`.",
         )
     master_key = own.master_key or _new_key()
