@@ -203,7 +203,7 @@ def test_a_file_that_stays_locked_is_reported(tmp_path: Path) -> None:
     append_line(file, b"{}")
     with (
         open_locked(file),
-        pytest.raises(Exception, match="keeps"),
+        pytest.raises(Exception, match="locked"),
         open_locked(file, max_wait_s=0.05),
     ):
         pass
