@@ -170,6 +170,8 @@ def test_a_mistake_in_a_flat_key_is_reported_where_it_is_written(tmp_path: Path)
         ("cli: {bakend: claude}", "cli.bakend", "backend"),
         ("hats: {a: {trigger: [x]}}", "hats.a.trigger", "triggers"),
         ("max_iteratoins: 3", "max_iteratoins", "max_iterations"),
+        ("hooks: {enabld: false}", "hooks.enabld", "enabled"),
+        ("features: {x: 1}", "features.x", "auto_merge, loop_naming, parallel, preflight"),
     ],
 )
 def test_unknown_keys_are_errors_with_the_nearest(tmp_path: Path, text: str, path: str, nearest: str) -> None:

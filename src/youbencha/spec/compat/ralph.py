@@ -8,6 +8,7 @@ from typing import Any
 
 from youbencha.errors import KeyPath, Problem
 from youbencha.spec.compat import ANY, Data, Translation, drop, find
+from youbencha.spec.problems import unknown_key
 
 MOVED_KEYS: Mapping[KeyPath, KeyPath] = {
     ("agent",): ("cli", "backend"),
@@ -139,4 +140,8 @@ def _close_section(result: Translation, path: KeyPath) -> None:
     if left is not None and not isinstance(left, Mapping):
         result.refusals.append(Problem(path, "must be a mapping"))
     else:
-        result.refusals += (Problem((*path, key), "unknown key", kind="unknown_key") for key in left or ())
+        depth = len(path)
+        known = sorted({str(place[depth]) for place in ALL_KEYS if len(place) > depth and place[:depth] == path})
+        for key in left or ():
+            hint = unknown_key(str(key), known).hint
+            result.refusals.append(Problem((*path, key), "unknown key", hint, kind="unknown_key"))
