@@ -71,9 +71,9 @@ async def judged(trials: TrialBench, *evaluators: object) -> ResultsBundle:
             "EVALUATOR_FAILED",
             "Error",
         ),
-        ("while not RELEASED.is_set(): pass", "EVALUATOR_TIMEOUT", "did not end within 0.2 s"),
-        ("RELEASED.wait()", "EVALUATOR_TIMEOUT", "did not end within 0.2 s"),
-        ("await asyncio.sleep(600)", "EVALUATOR_TIMEOUT", "did not end within 0.2 s"),
+        ("while not RELEASED.is_set(): pass", "EVALUATOR_TIMEOUT", "0.2 s"),
+        ("RELEASED.wait()", "EVALUATOR_TIMEOUT", "0.2 s"),
+        ("await asyncio.sleep(600)", "EVALUATOR_TIMEOUT", "0.2 s"),
     ],
 )
 async def test_a_broken_evaluator_is_a_result_with_a_clear_error(
