@@ -112,7 +112,7 @@ async def test_a_users_configuration_gets_its_variables_and_a_key(program: Progr
 async def test_a_named_variable_must_be_set(program: Program, tmp_path: Path) -> None:
     config = tmp_path / "mine.yaml"
     config.write_text("model_list: [{a: os.environ/THEIR_NAME}]\n")
-    with pytest.raises(YouBenchaError, match="not set: THEIR_NAME") as caught:
+    with pytest.raises(YouBenchaError, match="names unset variables: THEIR_NAME") as caught:
         async with LiteLLM(program("exit 1"), [], env={}, config_file=config):
             pass
     assert caught.value.code == "LITELLM_CONFIG_INVALID"

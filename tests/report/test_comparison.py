@@ -257,7 +257,7 @@ def test_trials_can_be_excluded(tmp_path: Path) -> None:
         ((), "COMPARISON_NO_BASELINE", "No baselines are recorded", "bad, good, none, other"),
         (("good", "none"), "NOT_COMPARABLE", "None of the 8 trials of none is valid", "the disk is full"),
         (("good", "other"), "NOT_COMPARABLE", "no task in common", "other has elsewhere"),
-        (("2026-01-0", "good"), "RUN_NOT_FOUND", "Several runs begin with 2026-01-0", "Write more"),
+        (("2026-01-0", "good"), "RUN_NOT_FOUND", "Several runs begin with 2026-01-0", "longer part"),
         (("early",), "COMPARISON_UNKNOWN_NAME", "early is neither", "2026-01-01T03-00-00Z-0000cccc:early"),
     ],
 )

@@ -72,8 +72,8 @@ class ProcessTree:
                 return
 
     def _alive(self) -> list[psutil.Process]:
-        """Return everything that is alive, the program first: a shell would report that its children were killed."""
-        descendants = self.look()
+        """Return everything that is alive, parents first: a shell would report that its children were killed."""
+        descendants = sorted(self.look(), key=lambda process: (process.create_time(), process.pid))
         return [self._main, *descendants] if _is_alive(self._main) else descendants
 
 
