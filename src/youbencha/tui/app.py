@@ -88,6 +88,9 @@ class ScreenApp(App[None]):
         Binding("escape", "leave", show=False),
     ]
 
+    output: TerminalOutput | None = None
+    """Set by Textual's own `__init__`, which asks for the class of the driver."""
+
     def __init__(self, screen: Screen) -> None:
         no_color = os.environ.get("NO_COLOR")
         if not has_colours():
@@ -106,7 +109,6 @@ class ScreenApp(App[None]):
         self.finished = False
         self.stopping = False
         self.asking = ""
-        self.output: TerminalOutput | None = None
         self._seen_version = -1
         self._seen_second = -1
         self._words = ""
