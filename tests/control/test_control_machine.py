@@ -500,7 +500,7 @@ def test_a_flat_question_gets_a_flat_denial() -> None:
         "subtype": "can_use_tool",
         "request_id": "q7",
         "allowed": False,
-        "reason": "Bash needs approval, and there is nobody to ask",
+        "reason": "Bash needs approval, and nobody can approve it",
     }
 
 

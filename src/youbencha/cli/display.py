@@ -8,6 +8,10 @@ import time
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Self, TextIO, TypeVar
 
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
 from youbencha.cli.terminal import can_show_screen, is_plain
 from youbencha.errors import YouBenchaError
 from youbencha.events import Event
@@ -15,9 +19,6 @@ from youbencha.text import format_clock, format_count, format_usd, plural
 from youbencha.transcript.lines import Line, Progress
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-    from rich.text import Text
-
     from youbencha.tui.screen import Screen
 
 
@@ -103,9 +104,6 @@ class LiveDisplay(Display):
     """Prints a line for each event; below them, during the run, phases, time, tokens and cost."""
 
     def __init__(self, title: str, stream: TextIO, *, console: Console | None = None) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
         super().__init__()
         self._title = title
         self._printed = False
@@ -131,17 +129,12 @@ class LiveDisplay(Display):
             self._console.print()  # before the result
 
     def render(self) -> RenderableType:
-        from rich.console import Group
-        from rich.text import Text
-
         now = time.time()
         title = Text.assemble((self._title, "bold"), (f"  {format_clock(now - self._began)}", "dim"))
         body = [Text(), title, self._phases(now), self._figures()]
         return Group(*(part for part in body if part is not None))
 
     def _phases(self, now: float) -> Text:
-        from rich.text import Text
-
         text = Text(no_wrap=True, overflow="ellipsis")
         for phase in self.progress.phases:
             took = f"{(phase.ended_at or now) - phase.started_at:.1f}s"
@@ -154,8 +147,6 @@ class LiveDisplay(Display):
         return text
 
     def _figures(self) -> Text | None:
-        from rich.text import Text
-
         shown = self.progress
         parts = [f"model {shown.model}"] if shown.model else []
         if shown.tool_calls:
@@ -168,8 +159,6 @@ class LiveDisplay(Display):
 
 
 def _line_text(line: Line) -> Text:
-    from rich.text import Text
-
     dim = "dim" if line.style in ("dim", "green") else ""
     return Text.assemble(
         (f"{line.mark} ", line.style), (f"{line.head} " if line.head else "", "bold"), (line.text, dim)

@@ -423,7 +423,7 @@ def _document(summary: MatrixSummary, run: ArenaRun) -> dict[str, Any]:
         "max_trials": summary.max_trials,
         "saved_trials": summary.saved if summary.comparisons else None,
         "saved_usd": summary.saved_usd if summary.comparisons else None,
-        "skipped": [each._asdict() for each in summary.skipped],
+        "skipped": [skipped._asdict() for skipped in summary.skipped],
         "results": [_as_data(meta) for meta in summary.finished],
     }
 

@@ -8,22 +8,22 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
+from typing import Annotated, Any, cast, get_args
 
 import typer
 
+from youbencha.adapters import get_adapter
 from youbencha.cli.startup import users_environment
+from youbencha.engine.arena import load_arena
 from youbencha.errors import ConfigError, YouBenchaError
-
-if TYPE_CHECKING:
-    from youbencha.spec.arena_loader import Arena
-    from youbencha.spec.gateway import CassetteMode, CassetteSpec
-    from youbencha.spec.sandbox import SandboxSpec
-    from youbencha.spec.settings import LoadedSettings
-    from youbencha.spec.testcase import AgentOverride
-    from youbencha.trial.context import Host
-    from youbencha.trial.gateway_plan import GatewayOptions
-
+from youbencha.spec.arena_loader import Arena
+from youbencha.spec.gateway import CassetteMode, CassetteSpec, GatewayType
+from youbencha.spec.sandbox import Network as NetworkType
+from youbencha.spec.sandbox import SandboxSpec, SandboxType
+from youbencha.spec.settings import LoadedSettings, load_settings
+from youbencha.spec.testcase import AgentOverride
+from youbencha.trial.context import Host
+from youbencha.trial.gateway_plan import GatewayOptions
 
 _AGENT, _SANDBOX, _MODEL = "The agent", "Where it runs", "The model"
 """Headings in the help."""
@@ -154,12 +154,9 @@ WorkspaceDir = Annotated[
 
 def agent_choice(agent: str | None, model: str | None) -> AgentOverride:
     """Read --agent, which is TYPE or TYPE@VERSION as for `yb agents install`, and --model."""
-    from youbencha.spec.testcase import AgentOverride
 
     kind, at, version = (agent or "").partition("@")
     if agent is not None:
-        from youbencha.adapters import get_adapter
-
         if at and not version:
             hint = f"For example --agent {kind or 'claude-code'}@1.2.3; `yb agents list` shows what is installed."
             raise YouBenchaError("OPTION_INVALID", f"--agent {agent} names no version.", hint=hint)
@@ -175,8 +172,6 @@ def gateway_options(
     kind: str | None, budget: float | None, *, record: Path | None, replay: Path | None, auto: Path | None
 ) -> GatewayOptions:
     """Read --gateway, --budget and the options for cassettes."""
-    from youbencha.spec.gateway import GatewayType
-    from youbencha.trial.gateway_plan import GatewayOptions
 
     _check("--gateway", kind, get_args(GatewayType))
     if budget is not None and (budget < 0 or not math.isfinite(budget)):
@@ -187,8 +182,6 @@ def gateway_options(
 
 
 def cassette_given(record: Path | None, replay: Path | None, auto: Path | None) -> CassetteSpec | None:
-    from youbencha.spec.gateway import CassetteSpec
-
     modes: dict[CassetteMode, Path | None] = {"record": record, "replay": replay, "auto": auto}
     given = [CassetteSpec(dir=str(path), mode=mode) for mode, path in modes.items() if path is not None]
     if len(given) > 1:
@@ -201,14 +194,13 @@ def sandbox_option(kind: str | None, image: str | None, network: str | None) -> 
     """Read --sandbox, --image and --network, of which the latter two imply a container; None if none is given."""
     if kind is None and image is None and network is None:
         return None
-    from youbencha.spec.sandbox import Network, SandboxSpec, SandboxType
 
     if image is not None and not image.strip():
         raise YouBenchaError(
             "OPTION_INVALID", "--image needs the name of an image.", hint="For example --image node:20-bookworm."
         )
     _check("--sandbox", kind, get_args(SandboxType))
-    _check("--network", network, get_args(Network))
+    _check("--network", network, get_args(NetworkType))
     if kind == "local" and (image or network):
         option = "--image" if image else "--network"
         raise YouBenchaError("OPTION_INVALID", f"{option} is for containers", hint="Use --sandbox docker.")
@@ -223,7 +215,6 @@ def _check(option: str, value: str | None, known: tuple[str, ...]) -> None:
 
 def settings_here() -> LoadedSettings:
     """Load the settings for the current directory, and print their warnings."""
-    from youbencha.spec.settings import load_settings
 
     loaded = load_settings(Path.cwd(), Path.home())
     for warning in loaded.warnings:
@@ -253,14 +244,12 @@ def confirm(question: str, *, yes: bool) -> None:
 
 def host_here() -> Host:
     """The host of this process: its environment, and the settings for the current directory."""
-    from youbencha.trial.context import Host
 
     return Host(users_environment(), settings_here())  # a copy is read ten times as fast
 
 
 def arena_here(config: Path, host: Host, *, resolve_env: bool = False) -> Arena:
     """Load an arena, and print notices if its file is one of the original Thunderdome."""
-    from youbencha.engine.arena import load_arena
 
     with add_hint(config):
         arena = load_arena(config, host, resolve_env=resolve_env)

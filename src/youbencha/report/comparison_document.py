@@ -440,6 +440,6 @@ def _overview_cells(pair: PairComparison) -> tuple[str, ...]:
         f"{difference.verdict_on_tasks_like_these}{bracketed(difference.on_tasks_like_these, signed)}",
         _p(pair.p_adjusted),
         format_count(difference.tasks),
-        " : ".join(f"{each.coverage.valid}/{each.coverage.finished}" for each in (pair.first, pair.second)),
+        " : ".join(f"{agent.coverage.valid}/{agent.coverage.finished}" for agent in (pair.first, pair.second)),
         more + cost,
     )

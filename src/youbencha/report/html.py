@@ -13,14 +13,19 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
+from typing import Any, BinaryIO, Generic, TypeVar
 from urllib.parse import quote
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
 from youbencha.files import open_nofollow
+from youbencha.log.model import Message, ToolCall, YouBenchaLog
 from youbencha.report import figures
 from youbencha.report.findings import findings
 from youbencha.report.patch import FilePatch, read_patch
 from youbencha.report.sharing import path_shortener, replace_texts
+from youbencha.store.bundle import AgentRun, ResultsBundle, Summary
 from youbencha.store.layout import DIFF_FILE, LOG_FILE
 from youbencha.text import (
     UNKNOWN,
@@ -35,13 +40,6 @@ from youbencha.text import (
     visible,
 )
 from youbencha.transcript.lines import main_argument
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
-    from youbencha.log.model import Message, ToolCall, YouBenchaLog
-    from youbencha.store.bundle import AgentRun, ResultsBundle, Summary
-
 
 _HERE = Path(__file__).parent / "templates"
 _POLICY = "default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -99,7 +97,6 @@ def render_html(bundle: ResultsBundle, attachments: Attachments | None = None, *
 
 def render_page(template: str, **values: Any) -> str:
     """Render a template as one file: the style is in it, and the policy allows nothing else."""
-    from markupsafe import Markup
 
     style = (_HERE / "style.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -108,8 +105,6 @@ def render_page(template: str, **values: Any) -> str:
 
 
 def _environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     environment = Environment(
         loader=FileSystemLoader(_HERE),
         autoescape=True,

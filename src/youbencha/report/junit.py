@@ -9,16 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement
 
 from youbencha.report.findings import explanation
 from youbencha.store.arena import arena_run_started_at
+from youbencha.store.bundle import AgentRun, EvaluationResult, ResultsBundle
 from youbencha.text import one_line, visible
-
-if TYPE_CHECKING:
-    from xml.etree.ElementTree import Element
-
-    from youbencha.store.bundle import AgentRun, EvaluationResult, ResultsBundle
 
 Result = Literal["passed", "failure", "error", "skipped"]
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -64,8 +62,6 @@ def suite_start_time(times: Iterable[str | None], runs: Iterable[str]) -> str | 
 
 
 def junit_xml(suites: Sequence[JunitSuite]) -> str:
-    from xml.etree import ElementTree
-
     whole = _counts([case for suite in suites for case in suite.cases])
     whole["time"] = _seconds(sum(suite.duration_ms for suite in suites))
     root = ElementTree.Element("testsuites", {"name": "youbencha", **whole})
@@ -149,8 +145,6 @@ def _properties(bundle: ResultsBundle) -> dict[str, str]:
 
 
 def _add(suite: Element, case: JunitCase, *, class_name: str) -> None:
-    from xml.etree.ElementTree import SubElement
-
     attributes = {"classname": _clean(class_name), "name": _clean(case.name), "time": _seconds(case.duration_ms)}
     element = SubElement(suite, "testcase", attributes)
     if case.result == "passed":

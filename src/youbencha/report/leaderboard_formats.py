@@ -188,7 +188,7 @@ def render_json(board: Leaderboard, base: Path) -> str:
         "suites": board.suites,
         "frontier": [row.agent for row in board.agents if row.on_frontier],
         "trials": [_trial(trial, base) for trial in board.trials],
-        "unfinished": [each._asdict() | {"run": visible(each.run)} for each in board.unfinished],
+        "unfinished": [trial._asdict() | {"run": visible(trial.run)} for trial in board.unfinished],
         "exclusions": board.exclusions,
         "superseded": board.superseded,
         "unreadable": [{"path": one_line(str(path), 4096), "reason": reason} for path, reason in board.unreadable],

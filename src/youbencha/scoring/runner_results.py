@@ -16,7 +16,7 @@ _WORST_FIRST: tuple[TestResult, ...] = ("errors", "failures", "skipped", "passed
 
 @dataclass(frozen=True, slots=True)
 class TestId:
-    """Identifies a test, whoever runs it."""
+    """Identifies a test, independently of its runner."""
 
     __test__: ClassVar = False  # its name makes pytest collect it
 

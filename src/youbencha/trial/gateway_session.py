@@ -539,8 +539,8 @@ def _budget(key: VirtualKey) -> BudgetReport | None:
     capped = [parent for parent in account.with_parents() if _is_capped(parent)]
     if not capped:
         return None
-    usd = min((each.caps.usd for each in capped if each.caps.usd is not None), default=None)
-    tokens = min((each.caps.tokens for each in capped if each.caps.tokens is not None), default=None)
+    usd = min((account.caps.usd for account in capped if account.caps.usd is not None), default=None)
+    tokens = min((account.caps.tokens for account in capped if account.caps.tokens is not None), default=None)
     return BudgetReport(
         cap_usd=None if usd is None else float(usd),
         cap_tokens=tokens,

@@ -170,7 +170,7 @@ class Budgets:
         specs: dict[str, list[GatewaySpec]] = {}
         for name, plan in plans:
             specs.setdefault(name, []).append(plan.spec)
-        total = _lowest((each for some in specs.values() for each in some), "total")
+        total = _lowest((spec for listed in specs.values() for spec in listed), "total")
         if total_usd is not None:
             most = Decimal(str(total_usd))
             total = total._replace(usd=most if total.usd is None else min(total.usd, most))

@@ -52,7 +52,7 @@ TOOL_CACHES = (
     # others
     *(".gradle", ".phpunit.cache", ".phpunit.result.cache", ".php-cs-fixer.cache", ".dart_tool", ".zig-cache"),
 )
-"""Files and directories in which tools cache data next to the code, and that nobody commits. Build results, installed
+"""Files and directories in which tools cache data next to the code, never committed. Build results, installed
 packages, coverage data and names that people also use themselves, such as `.cache` and `target`, do not belong here."""
 
 _IN_TOOL_CACHE = re.compile(rf"(?:^|/)(?:{'|'.join(map(re.escape, TOOL_CACHES))})(?:/|\Z)".encode())

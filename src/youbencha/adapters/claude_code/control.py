@@ -281,7 +281,7 @@ class ControlProtocol:
             return "the request names no tool"
         if not isinstance(arguments, Mapping):
             return "the tool's input is not an object"
-        return None if self._approves else f"{tool} needs approval, and there is nobody to ask"
+        return None if self._approves else f"{tool} needs approval, and nobody can approve it"
 
     def _connect_timed_out(self, now: float) -> list[Action]:
         return [self._end(False, f"no agent connected within {self._timeouts.connect_s:g} s", now)]

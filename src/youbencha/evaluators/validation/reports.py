@@ -352,7 +352,7 @@ def _tally_names(results: TestResults, expected: ExpectedTests, author: Authorsh
 
 
 def _tally_numbers(counts: TestCounts, expected: int | None) -> TestTally | None:
-    """Count tests without names: failed ones count, whoever wrote them, and more than expected do not help."""
+    """Count tests without names. Every failed test counts; passed tests beyond the expected number do not."""
     if not expected:
         return TestTally(counts=counts) if counts.ran else None
     failed = min(expected, counts.failures + counts.errors)
